@@ -1,0 +1,150 @@
+// Ops: every operation of the forward pass, over plain device tensors. The model (gpu/model) is written once against it.
+//
+// Activations are f32 tensors on the CPU backend, holding bf16 values where Numerics says so. Row r of every result depends on row r
+// of the inputs alone, and its reductions have an order that depends on the weight's K only: never on the number of rows, the
+// chunking, the batch or the rank count. That is what makes a row's bits independent of how it was scheduled.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "gpu/kv_record.hpp"
+#include "gpu/linear.hpp"
+#include "gpu/numerics.hpp"
+#include "gpu/tensor.hpp"
+#include "gpu/weights.hpp"
+
+namespace tandem::gpu {
+
+// cos/sin of position p and pair i: table[p * pairs + i]; built once on the host (see gpu/rope_table.hpp).
+struct RopeView {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int pairs = 0;                 // R / 2
+  std::int64_t positions = 0;
+};
+
+// Coefficients of one mHC site: pre [T, C], post [T, C], comb [T, C*C] (comb[j*C + k]: source stream j to target stream k).
+struct HcMix {
+  Tensor pre, post, comb;
+};
+
+// How a linear treats its input and output.
+struct LinearMode {
+  bool q8 = false;          // quantise x per 32 channels first (only with FP8/FP4 weights)
+  bool round_output = true; // round y to bf16
+};
+
+// What one query row attends to. Both lists may be empty only for the compressed part; a row always sees its own window entry.
+struct AttentionRow {
+  RecordRing window;             // this layer's ring of the row's sequence
+  std::int64_t window_first = 0; // first visible position, max(0, p - W + 1)
+  std::int64_t window_last = 0;  // last visible position, inclusive: p itself (draft rows: see below)
+  PagedRecords compressed;       // the source layer's entries
+  const std::int32_t* selected = nullptr;  // entry numbers, any order
+  std::int32_t selected_count = 0;
+};
+
+// q [T, heads*d] rotated; sink [heads]; out [T, heads*d] before the inverse rotation.
+struct AttentionCall {
+  Tensor q;
+  std::span<const AttentionRow> rows;
+  const float* sink = nullptr;
+  int heads = 0;
+  int head_dim = 0;
+  // Online softmax over 64-key blocks counted from the row's own first key, window keys first; exps cast to bf16 before the value
+  // product when true (reference rounding); out rounded to bf16 when true.
+  bool bf16 = true;
+  Tensor out;
+};
+
+// One row of the indexer: scores I(p, j) = sum_h w_h * relu(iq_h . ik_j), j < visible; the best `topk` of them.
+struct IndexRow {
+  PagedRecords keys;
+  std::int32_t visible = 0;                    // n_c(p)
+  const std::uint64_t* candidate_mask = nullptr;  // bit b: block b may be used; null = all
+  std::uint64_t* publish_mask = nullptr;       // set when this layer publishes: best blocks, newest block always in
+  std::int32_t* selected = nullptr;            // [topk] out, unused slots -1
+  std::int32_t* selected_count = nullptr;      // out
+};
+
+struct IndexCall {
+  Tensor iq;       // [T, heads*dim], rotated, X4 applied
+  Tensor weights;  // [T, heads], already times index_head_dim^-0.5 * heads^-0.5
+  std::span<const IndexRow> rows;
+  int heads = 0;
+  int head_dim = 0;
+  int topk = 0;
+  int block_size = 0;        // candidate_block_size
+  int candidate_blocks = 0;  // candidate_topk_blocks
+};
+
+// Router result of T rows: expert ids and weights [T, k], ordered by falling selection score (ties: lower id first).
+struct Routing {
+  Tensor ids;      // i32
+  Tensor weights;  // f32
+};
+
+struct MoeCall {
+  Tensor x;                    // [T, D]
+  Routing routing;
+  const MoeWeights* weights = nullptr;
+  double swiglu_limit = 10;
+  Numerics numerics;
+  // partials [slices*T, D] f32, slice-major: routed + shared, not yet summed over slices and ranks. With fp32_partials false there
+  // is one slice and the caller gets the finished, rounded sum.
+  Tensor out;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // Builds the backend's own form of a weight, once, after loading. May release `codes` if `packed` replaces them.
+  virtual void prepare(Linear& weight) = 0;
+
+  // out[t] = float(table[ids[t]]): rows of a bf16 matrix.
+  virtual void gather_rows(const Linear& table, std::span<const std::int32_t> ids, Tensor out) = 0;
+  // y = x W^T.
+  virtual void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor y) = 0;
+  // y[s*T + t] = x[t, slice s] W_s^T in FP32, unrounded, one block of T rows a slice; x is [T, k_local].
+  virtual void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor y) = 0;
+  // y = x * rsqrt(mean(x^2) + eps) * w, one rounding at the end if `round`.
+  virtual void rmsnorm(const Tensor& x, const DenseF32& w, double eps, bool round, Tensor y) = 0;
+  // Rounds to bf16 in place.
+  virtual void round_bf16(Tensor x) = 0;
+
+  // Coefficients from the streams S [T, C*D]: sigmoid / 2 sigmoid / softmax + Sinkhorn (model spec step 3).
+  virtual void mhc_mix(const Tensor& streams, const HyperConnection& hc, const ModelConfig& config, HcMix out) = 0;
+  // u = sum_j pre_j S_j, rounded if `round`.
+  virtual void mhc_collapse(const Tensor& streams, const Tensor& pre, bool round, Tensor u) = 0;
+  // S_k <- post_k y + sum_j comb[j][k] S_j, in place, rounded if `round`.
+  virtual void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) = 0;
+  // out = mean over streams, rounded if `round` (DSpark tap).
+  virtual void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) = 0;
+
+  // Rotates the last 2*pairs channels of every head of x [T, heads*dim] in place by the angle of positions[t]; conjugate if inverse.
+  virtual void rope(Tensor x, int heads, std::span<const std::int64_t> positions, const RopeView& table, bool inverse,
+                    bool round) = 0;
+  // Fake-quantises in place: MXFP4 per 32 channels (index queries).
+  virtual void quantise_x4(Tensor x) = 0;
+  // Writes row t of x as record positions[t] of rings[t] (W8 or f32, the ring knows).
+  virtual void write_window(const Tensor& x, std::span<const RecordRing> rings, std::span<const std::int64_t> positions) = 0;
+  // Writes row t of x as entry entries[t] of caches[t] (N4, X4 or f32).
+  virtual void write_entries(const Tensor& x, std::span<const PagedRecords> caches, std::span<const std::int32_t> entries) = 0;
+  // z = softmax over the two rows of (ga, gb) applied to (ka, kb), per channel, rounded if `round`. All [T, d].
+  virtual void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round, Tensor z) = 0;
+
+  virtual void attention(const AttentionCall& call) = 0;
+  virtual void index_select(const IndexCall& call) = 0;
+
+  // s = sqrt(softplus(x gate^T / temperature)); the best k of s + bias; weights s / (sum + 1e-20) * scaling. FP32 throughout.
+  virtual void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling, Routing out) = 0;
+  virtual void moe(const MoeCall& call) = 0;
+
+  // S_s += sigmoid(copysign(sqrt(max(|z|, 1e-6)), z)) * value, z from the keys in kv [T, (C+1)*D]; rows with keep[t] == 0 unchanged.
+  virtual void engram_gate(Tensor streams, const Tensor& kv, const EngramWeights& weights, const std::uint8_t* keep,
+                           const ModelConfig& config, bool round) = 0;
+};
+
+}  // namespace tandem::gpu
