@@ -1,0 +1,24 @@
+// Text to Json: strict RFC 8259 grammar, with the two kindnesses that chat clients need and one limit.
+//
+// A lone surrogate escape ("\ud83d" without its partner: clients cut emoji) becomes U+FFFD instead of an error. A byte order
+// mark at the start is skipped. Nesting is bounded so that a hostile body cannot exhaust the stack. Raw invalid UTF-8 is an
+// error, and so is anything after the document.
+#pragma once
+
+#include "engram/error.hpp"
+#include "net/text/json/value.hpp"
+
+#include <string_view>
+
+namespace tandem::net::text {
+
+// Objects and arrays inside each other that a request may have.
+inline constexpr int json_depth_max = 128;
+
+// Returns the document. Error: bad_format, with the byte offset in `where` and what stood there in `found`.
+Result<Json> parse_json(std::string_view text);
+
+// Returns whether `text` is one JSON document by the same rules (white space around it allowed).
+bool is_json(std::string_view text);
+
+}  // namespace tandem::net::text
