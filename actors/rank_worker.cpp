@@ -1,0 +1,151 @@
+// See rank_worker.hpp.
+#include "actors/rank_worker.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+namespace tandem::actors {
+
+void RankControl::attach(gpu::Communicator* communicator) {
+  std::lock_guard lock{mutex_};
+  communicator_ = communicator;
+  if (!abort_reason_.empty()) communicator_->abort(abort_reason_);
+}
+
+void RankControl::detach() {
+  std::lock_guard lock{mutex_};
+  communicator_ = nullptr;
+}
+
+void RankControl::abort(const std::string& reason) {
+  stop = true;
+  std::lock_guard lock{mutex_};
+  abort_reason_ = reason;
+  if (communicator_ != nullptr) communicator_->abort(reason);
+}
+
+namespace {
+
+constexpr int exit_peer_lost = 12;
+constexpr int exit_load_error = 14;
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::unavailable:
+    case ErrorCode::timeout: return exit_peer_lost;
+    case ErrorCode::cancelled:
+    case ErrorCode::internal:
+    case ErrorCode::invalid_argument: return 1;
+    default: return exit_load_error;
+  }
+}
+
+struct RankWorkerState {
+  static inline const char* name = "rank-worker";
+  RankWorkerOptions options;
+  std::unique_ptr<gpu::Communicator> communicator;  // outlives the engine: declared first, destroyed last
+  std::unique_ptr<gpu::Engine> engine;
+  std::uint64_t steps = 0;
+  ~RankWorkerState() {
+    if (options.control) options.control->detach();
+  }
+};
+
+using Self = caf::stateful_actor<RankWorkerState>*;
+
+void report(Self self, RankState state) {
+  state.rank = self->state.options.rank;
+  state.run_id = self->state.options.run_id;
+  caf::anon_send(self->state.options.supervisor, rank_state_atom::value, std::move(state), caf::actor_cast<caf::actor>(self));
+}
+
+void fail(Self self, const Error& error) {
+  RankWorkerState& state = self->state;
+  const std::string what = fmt::format("rank {}: {}", state.options.rank, error.message());
+  if (state.communicator) state.communicator->abort(what);
+  RankState failed;
+  failed.state = NodeState::failed;
+  failed.detail = what;
+  failed.exit_code = exit_code_of(error);
+  report(self, std::move(failed));
+  self->quit(caf::make_error(caf::sec::runtime_error, what));
+}
+
+void load(Self self) {
+  RankWorkerState& state = self->state;
+  RankState rendezvous;
+  rendezvous.state = NodeState::rendezvous;
+  report(self, rendezvous);
+  auto communicator = state.options.connect();
+  if (!communicator) return fail(self, communicator.error());
+  state.communicator = std::move(*communicator);
+  state.options.control->attach(state.communicator.get());
+  const auto progress = [self](double fraction, const std::string& what) {
+    RankState loading;
+    loading.state = NodeState::loading;
+    loading.progress = fraction;
+    loading.detail = what;
+    report(self, std::move(loading));
+  };
+  auto engine = gpu::load_engine(state.options.engine, *state.communicator, progress, &state.options.control->stop);
+  if (!engine) return fail(self, engine.error());
+  state.engine = std::move(*engine);
+  RankState ready;
+  ready.state = NodeState::ready;
+  ready.progress = 1;
+  ready.info = state.engine->info();
+  report(self, std::move(ready));
+}
+
+caf::result<gpu::StepResult> execute(Self self, const gpu::StepPlan& plan) {
+  RankWorkerState& state = self->state;
+  if (!state.engine) return caf::make_error(caf::sec::runtime_error, "the engine is not loaded");
+  auto result = state.engine->step(plan);
+  if (result) {
+    ++state.steps;
+    return std::move(*result);
+  }
+  const std::string what = result.error().message();
+  fail(self, result.error());
+  return caf::make_error(caf::sec::runtime_error, what);
+}
+
+// Exceptions (bad_alloc above all) become a failure of this rank, never of the process.
+void load_guarded(Self self) {
+  try {
+    load(self);
+  } catch (const std::exception& error) {
+    fail(self, {ErrorCode::internal, "engine", error.what(), "no exception"});
+  }
+}
+
+caf::result<gpu::StepResult> execute_guarded(Self self, const gpu::StepPlan& plan) {
+  try {
+    return execute(self, plan);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    fail(self, {ErrorCode::internal, "engine", what, "no exception"});
+    return caf::make_error(caf::sec::runtime_error, what);
+  }
+}
+
+caf::behavior rank_worker(Self self, RankWorkerOptions options) {
+  self->state.options = std::move(options);
+  return {
+      [self](start_atom) { load_guarded(self); },
+      [self](execute_atom, const gpu::StepPlan& plan) { return execute_guarded(self, plan); },
+      [self](inspect_atom) {
+        return fmt::format(R"({{"actor":"rank-worker","rank":{},"steps":{},"loaded":{}}})", self->state.options.rank,
+                           self->state.steps, self->state.engine != nullptr);
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_rank_worker(caf::actor_system& system, RankWorkerOptions options) {
+  return system.spawn<caf::detached>(rank_worker, std::move(options));
+}
+
+}  // namespace tandem::actors

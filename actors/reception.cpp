@@ -1,0 +1,66 @@
+// See reception.hpp.
+#include "actors/reception.hpp"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "actors/request_actor.hpp"
+
+namespace tandem::actors {
+
+namespace {
+
+struct ReceptionState {
+  static inline const char* name = "reception";
+  scheduler_actor scheduler;
+  SnapshotBoard* board = nullptr;
+  std::unordered_map<RequestId, request_actor> requests;
+  std::unordered_map<caf::actor_id, RequestId> by_actor;
+};
+
+using Self = reception_actor::stateful_pointer<ReceptionState>;
+
+void receive(Self self, NewRequest request) {
+  ReceptionState& state = self->state;
+  const RequestId id = request.id;
+  request_actor actor = spawn_request(self, state.scheduler, std::move(request), state.board);
+  self->monitor(actor);
+  state.by_actor.emplace(actor.id(), id);
+  state.requests.emplace(id, std::move(actor));
+}
+
+void forget(Self self, caf::actor_id actor) {
+  ReceptionState& state = self->state;
+  const auto it = state.by_actor.find(actor);
+  if (it == state.by_actor.end()) return;
+  state.requests.erase(it->second);
+  state.by_actor.erase(it);
+}
+
+void cancel(Self self, RequestId id) {
+  const auto it = self->state.requests.find(id);
+  if (it != self->state.requests.end()) self->send(it->second, cancel_atom::value);
+}
+
+reception_actor::behavior_type reception_behavior(Self self, scheduler_actor scheduler, SnapshotBoard* board) {
+  self->state.scheduler = std::move(scheduler);
+  self->state.board = board;
+  self->set_down_handler([self](const caf::down_msg& down) { forget(self, down.source.id()); });
+  return {
+      [self](submit_atom, NewRequest& request) { receive(self, std::move(request)); },
+      [self](cancel_atom, RequestId id) { cancel(self, id); },
+      [self](drain_atom) {
+        for (auto& [id, actor] : self->state.requests) self->send(actor, cancel_atom::value);
+      },
+      [self](inspect_atom) { return fmt::format(R"({{"actor":"reception","requests":{}}})", self->state.requests.size()); },
+  };
+}
+
+}  // namespace
+
+reception_actor spawn_reception(caf::actor_system& system, scheduler_actor scheduler, SnapshotBoard* board) {
+  return system.spawn(reception_behavior, std::move(scheduler), board);
+}
+
+}  // namespace tandem::actors

@@ -1,0 +1,149 @@
+// Requests, ranks and the end of the scheduler; the life of a step is in scheduler_step.cpp. See scheduler_actor.hpp.
+#include "actors/scheduler_actor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/scheduler_state.hpp"
+
+namespace tandem::actors {
+
+std::optional<Rejection> SchedulerState::refuse() const {
+  if (is_draining) return Rejection{RejectReason::draining, "the server is stopping", 10};
+  if (!was_ever_ready) return Rejection{RejectReason::not_ready, "the model is still loading", 5};
+  return std::nullopt;  // lost ranks are being restored: requests wait in the queue
+}
+
+Admission SchedulerState::submit(Submit request, request_actor owner) {
+  if (auto refusal = refuse()) return {false, *refusal};
+  Sequence sequence;
+  sequence.id = request.id;
+  sequence.prompt = std::move(request.prompt);
+  sequence.sampling = std::move(request.sampling);
+  sequence.max_tokens = request.max_tokens;
+  sequence.submitted = self->clock().now();
+  if (auto refusal = book.enqueue(std::move(sequence))) return {false, *refusal};
+  owners.emplace(request.id, std::move(owner));
+  publish();
+  self->send(handle(), tick_atom::value);
+  return {true, {}};
+}
+
+void SchedulerState::end(RequestId id) {
+  owners.erase(id);
+  const auto was = book.erase(id);
+  if (!was) return;
+  if (*was != SequencePhase::waiting) {
+    closing.insert(id);
+    self->send(peers.prefill, drop_atom::value, id);
+    self->send(peers.decode, drop_atom::value, id);
+  }
+  answer_drains();
+  publish();
+}
+
+void SchedulerState::lose(RequestId id, const std::string& code, const std::string& message) {
+  if (auto owner = owners.find(id); owner != owners.end()) self->send(owner->second, lost_atom::value, SequenceLost{id, code, message});
+  end(id);
+}
+
+void SchedulerState::lose_all(const std::string& code, const std::string& message) {
+  for (const RequestId id : book.ids()) lose(id, code, message);
+}
+
+void SchedulerState::on_ranks_up(RankGroup group) {
+  ++epoch;
+  ranks = std::move(group);
+  was_ever_ready = true;
+  step = 0;
+  const gpu::EngineInfo& info = ranks.info;
+  book.set_limits({static_cast<std::uint32_t>(info.lanes_max), info.pages_total, info.page_tokens, options.queue_max,
+                   options.queue_tokens_max});
+  const auto rows = std::min<std::uint32_t>(options.prefill_rows_per_request, static_cast<std::uint32_t>(info.chunk_rows_max));
+  self->send(peers.prefill, reset_atom::value, rows);
+  self->send(peers.decode, reset_atom::value, static_cast<std::uint32_t>(info.drafts_max));
+  closing.clear();
+  phase = StepPhase::idle;
+  publish();
+  wake();
+}
+
+void SchedulerState::on_ranks_down(const std::string& reason) {
+  if (phase == StepPhase::down) return;
+  ++epoch;
+  phase = StepPhase::down;
+  ranks.workers.clear();
+  closing.clear();
+  book.park_running();
+  peers.board->update([](RuntimeSnapshot& s) { ++s.counters.recoveries; });
+  publish();
+  if (is_draining) return lose_all("draining", "the server stopped while the ranks were down: " + reason);
+  self->delayed_send(handle(), options.recovery_window, lost_atom::value, epoch);
+}
+
+void SchedulerState::on_deadline(std::uint64_t of_epoch) {
+  if (of_epoch == drain_deadline) return lose_all("draining", "the server is stopping");
+  if (of_epoch == epoch && phase == StepPhase::down) lose_all("rank_lost", "a rank was lost and did not come back in time");
+}
+
+caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {
+  is_draining = true;
+  auto promise = self->make_response_promise<drained_atom>();
+  drain_promises.push_back(promise);
+  if (phase == StepPhase::down) lose_all("draining", "the server is stopping");
+  answer_drains();
+  // The deadline ends what still runs; its owners hear "draining".
+  if (!drain_promises.empty()) 
+    self->delayed_send(handle(), std::chrono::milliseconds(deadline_ms), lost_atom::value, drain_deadline);
+  return promise;
+}
+
+void SchedulerState::answer_drains() {
+  if (!is_draining || book.running() + book.waiting() > 0) return;
+  for (auto& promise : drain_promises) promise.deliver(drained_atom::value);
+  drain_promises.clear();
+}
+
+void SchedulerState::publish() {
+  peers.board->update([this](RuntimeSnapshot& s) {
+    s.running = static_cast<std::uint32_t>(book.running());
+    s.waiting = static_cast<std::uint32_t>(book.waiting());
+    s.kv_usage = book.usage();
+  });
+}
+
+std::string SchedulerState::report() const {
+  return fmt::format(R"({{"actor":"scheduler","phase":{},"step":{},"running":{},"waiting":{},"pages_free":{}}})",
+                     static_cast<int>(phase), step, book.running(), book.waiting(), book.pages_free());
+}
+
+namespace {
+
+scheduler_actor::behavior_type scheduler_behavior(SchedulerSelf self, SchedulerOptions options, SchedulerPeers peers) {
+  SchedulerState& state = self->state;
+  state.self = self;
+  state.options = options;
+  state.peers = std::move(peers);
+  return {
+      [&state](submit_atom, Submit& request, request_actor& owner) { return state.submit(std::move(request), std::move(owner)); },
+      [&state](ended_atom, RequestId id) {
+        state.end(id);
+        state.wake();
+      },
+      [&state](tick_atom) { state.wake(); },
+      [&state](ranks_up_atom, RankGroup& group) { state.on_ranks_up(std::move(group)); },
+      [&state](ranks_down_atom, const std::string& reason) { state.on_ranks_down(reason); },
+      [&state](lost_atom, std::uint64_t of_epoch) { state.on_deadline(of_epoch); },
+      [&state](drain_atom, std::uint32_t deadline_ms) { return state.drain(deadline_ms); },
+      [&state](inspect_atom) { return state.report(); },
+  };
+}
+
+}  // namespace
+
+scheduler_actor spawn_scheduler(caf::actor_system& system, SchedulerOptions options, SchedulerPeers peers) {
+  return system.spawn(scheduler_behavior, options, std::move(peers));
+}
+
+}  // namespace tandem::actors
