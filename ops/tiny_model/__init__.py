@@ -1,0 +1,1 @@
+"""Everything that makes configs/tiny: training text, tokenizer, trainer, export and score."""
