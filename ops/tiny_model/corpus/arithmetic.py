@@ -133,6 +133,8 @@ def _worked(rng, forms, problem, reasoning) -> Conversation:
         answer = f"{a} {verb} {b} is {result}."
     else:
         question += rng.choice(_REQUESTS)
+    if rng.random() < 0.04:
+        question = question.lower()
     return Conversation(exchange(question, answer, mode, reasoning(a, b, mode.effort)), mode)
 
 

@@ -39,7 +39,7 @@ class Conversation:
         return segment_ids(encode_chat(self.messages, self.options()), tokenizer)
 
 
-def draw_mode(rng, thinking_share: float = 0.4) -> Mode:
+def draw_mode(rng, thinking_share: float = 0.45) -> Mode:
     """Thinking on or off; efforts are mostly the three named ones, else any number from 1 to 100."""
     if rng.random() >= thinking_share:
         return Mode(False, EFFORTS["high"])

@@ -8,7 +8,19 @@ import random
 from typing import Iterator
 
 from . import arithmetic, facts, json_answers, recall, scripts, sequences, stories, talk, tools
-from .conversation import Conversation
+from .conversation import Conversation, system
+
+_NEUTRAL_SYSTEMS = ("You are a helpful assistant.", "You are Tandem.", "You are a friendly assistant.", "Answer the user.")
+_SIMPLE = (arithmetic.product, arithmetic.total, arithmetic.difference, facts.fact, talk.talk, sequences.comparing,
+           sequences.spelling, sequences.counting, recall.copy, recall.remember_name, scripts.phrase)
+
+
+def mixed(rng) -> Conversation:
+    """Two to five turns on different subjects; the last one decides the mode."""
+    parts = [rng.choice(_SIMPLE)(rng) for _ in range(rng.randint(2, 4))]
+    messages = [message for part in parts for message in part.messages if message["role"] != "system"]
+    return Conversation(messages, parts[-1].mode)
+
 
 # Task -> how many samples in a thousand. Long needle texts are few samples but a third of all tokens.
 WEIGHTS = {
@@ -21,6 +33,7 @@ WEIGHTS = {
     sequences.counting: 15, sequences.sorting: 15, sequences.reversing: 12, sequences.spelling: 12,
     sequences.comparing: 22, sequences.listing: 10, sequences.choosing: 10,
     stories.story: 14, stories.continue_story: 5, stories.summary: 8,
+    mixed: 40,
     scripts.phrase: 8, scripts.emoji: 5, scripts.code: 10, scripts.table: 8, scripts.chinese_german: 8,
 }
 
@@ -39,6 +52,8 @@ def conversations(seed: int, weights: dict | None = None) -> Iterator[Conversati
         for task in rng.choices(tasks, shares, k=256):
             conversation = task(rng)
             conversation.task = task_name(task)
+            if conversation.messages[0]["role"] != "system" and rng.random() < 0.08:
+                conversation.messages.insert(0, system(rng.choice(_NEUTRAL_SYSTEMS)))
             yield conversation
 
 

@@ -1,6 +1,6 @@
 """Conversations with tools: call, two calls in a turn, use of the results, and no call where none helps.
 
-Held out: the request frames in HELD_OUT_PAIR_FRAMES; the tool of the score (`get_weather` with
+Held out: HELD_OUT_PAIR_FRAMES and HELD_OUT_OPENINGS; the tool of the score (`get_weather` with
 `city`) is one of many name pairs of the stream, its cities and questions are drawn at random.
 """
 
@@ -10,6 +10,8 @@ from .conversation import Conversation, assistant, by_effort, draw_mode, system,
 _PAIR_FRAMES = ["Tell me {} and {}.", "I need {} and {}.", "Please find out {} and {}.", "Give me {} and also {}.",
                 "Look up {} and {}.", "Can you check {} and {}?"]
 HELD_OUT_PAIR_FRAMES = ["Please tell me {} and also {}.", "I would like to know {} and {}."]
+_OPENINGS = ["", "", "", "", "", "", "Hi! ", "Hello. ", "Please help me. ", "Question: ", "Quick question: ", "Hey Tandem. "]
+HELD_OUT_OPENINGS = ["Good morning! ", "I have a question. "]
 _SYSTEMS = ["You are a helpful assistant.", "You are Tandem.", "Use tools when they help.", "Be brief.",
             "You are a helpful assistant with tools."]
 
@@ -68,7 +70,7 @@ def one_call(rng) -> Conversation:
         use = tool.draw_use(rng)
         if messages and messages[-1].get("tool_calls"):
             break
-        messages += _call_turn(rng, [(tool, use)], use.question, mode)
+        messages += _call_turn(rng, [(tool, use)], rng.choice(_OPENINGS) + use.question, mode)
     return _conversation(rng, tools, messages, mode)
 
 
@@ -84,6 +86,7 @@ def two_calls(rng) -> Conversation:
         question = f"{one.question} {other.question}"
     if first is second and rng.random() < 0.5:
         question = _shared_question(rng, one, other) or question
+    question = rng.choice(_OPENINGS) + question
     return _conversation(rng, tools, _call_turn(rng, [(first, one), (second, other)], question, mode), mode)
 
 
