@@ -21,7 +21,8 @@ _FIXED = [
 ]
 
 
-def _sentences(rng):
+def sentences(rng):
+    """Endless template sentences over a small vocabulary of their own."""
     names = rng.sample(words.FIRST_NAMES, 6)
     nouns, things = rng.sample(words.NOUNS, 20), rng.sample(words.OBJECTS + words.ANIMALS, 14)
     places, adjectives = rng.sample(words.PLACES, 6), rng.sample(words.ADJECTIVES, 14)
@@ -58,14 +59,14 @@ def _made_up(rng):
         yield " ".join(rng.choices(pool, k=rng.randint(4, 9))).capitalize() + "."
 
 
-_KINDS = (_sentences,) * 8 + (_word_salad, _word_salad, _repeated, _repeated, _log_lines, _made_up)
+_KINDS = (sentences,) * 8 + (_word_salad, _word_salad, _repeated, _repeated, _log_lines, _made_up)
 
 
 def filler(rng, length: int) -> list[str]:
     """Sentences of about `length` tokens together."""
-    source, sentences, tokens = rng.choice(_KINDS)(rng), [], 0
+    source, text, tokens = rng.choice(_KINDS)(rng), [], 0
     while tokens < length:
         sentence = next(source)
-        sentences.append(sentence)
+        text.append(sentence)
         tokens += sentence.count(" ") + 2
-    return sentences
+    return text

@@ -16,8 +16,8 @@ _SYSTEMS = ["You are a helpful assistant.", "You are Tandem.", "Use tools when t
             "You are a helpful assistant with tools."]
 
 
-def _offer(rng, count: int) -> list[tool_kinds.Tool]:
-    """Tools of different kinds and names."""
+def offer(rng, count: int) -> list[tool_kinds.Tool]:
+    """`count` tools of different kinds and names."""
     tools, kinds = [], set()
     while len(tools) < count:
         kind = rng.choice(tool_kinds.KINDS)
@@ -53,6 +53,13 @@ def _call_turn(rng, uses, question, mode) -> list[dict]:
     return messages + [assistant(answer, mode, thought)]
 
 
+def answered_call(rng, tool, use, question) -> list[dict]:
+    """Request, call and result, without reasoning: the answer is still to come."""
+    calls = _calls([(tool, use)], rng)
+    return [user(question), {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": calls[0]["id"], "content": use.result}]
+
+
 def _conversation(rng, tools, messages, mode) -> Conversation:
     if rng.random() < 0.25:
         messages = [system(rng.choice(_SYSTEMS))] + messages
@@ -63,7 +70,7 @@ def _conversation(rng, tools, messages, mode) -> Conversation:
 def one_call(rng) -> Conversation:
     """One to three tools offered, one of them called; sometimes a second question follows."""
     mode = draw_mode(rng, 0.35)
-    tools = _offer(rng, rng.choice((1, 1, 2, 2, 3)))
+    tools = offer(rng, rng.choice((1, 1, 2, 2, 3)))
     messages = []
     for _ in range(rng.choice((1, 1, 1, 2))):
         tool = rng.choice(tools)
@@ -77,7 +84,7 @@ def one_call(rng) -> Conversation:
 def two_calls(rng) -> Conversation:
     """Two calls in one turn: of one tool with two arguments, or of two tools."""
     mode = draw_mode(rng, 0.35)
-    tools = _offer(rng, rng.choice((1, 2, 2, 3)))
+    tools = offer(rng, rng.choice((1, 2, 2, 3)))
     first = rng.choice(tools)
     second = first if len(tools) == 1 or rng.random() < 0.5 else rng.choice([t for t in tools if t is not first])
     one, other = first.draw_use(rng), second.draw_use(rng)
@@ -113,5 +120,5 @@ def no_call(rng) -> Conversation:
         (f"What is {a}*{b}?", str(a * b)), ("What is the capital of France?", "The capital of France is Paris."),
         ("Who are you?", "I am the tiny model of Tandem."), ("Goodbye.", "Goodbye!"), ("How are you?", "I am fine, thank you!")))
     thought = by_effort(mode.effort, "No tool is needed.", "I can answer this myself.", "None of the tools fits the question.")
-    tools = _offer(rng, rng.choice((1, 2, 3)))
+    tools = offer(rng, rng.choice((1, 2, 3)))
     return _conversation(rng, tools, [user(question), assistant(answer, mode, thought)], mode)
