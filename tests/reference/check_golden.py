@@ -78,7 +78,7 @@ def check_drafts(model, mode, at_least):
 def check_operators():
     golden = storage.read_values(FOLDER / "ops.safetensors")
     for name, function in (("w8", formats.q8), ("x4", formats.x4), ("n4", formats.n4)):
-        got, want = function(golden[f"{name}.x"].float()).to(torch.bfloat16), golden[f"{name}.y"]
+        got, want = function(golden["quant.x"].float()).to(torch.bfloat16), golden[f"{name}.y"]
         report(f"operator {name}", bool((got == want).all()), "bit for bit")
 
 

@@ -8,7 +8,7 @@ import torch
 from .numerics import rms_norm, rotate
 
 
-def queries_and_window(config, num, a, w, rope):
+def queries_and_window(config, num, a, rope, w):
     """a [B, T, D] -> q [B, T, H, d] rotated, qr [B, T, q_lora], window entries kv [B, T, d] after W8."""
     eps = config.rms_norm_eps
     x = num.q8(a)

@@ -8,18 +8,21 @@ import functools
 import torch
 
 from . import attention, experts, hyper
-from .network import EXPERTS, OUTPUT, QUERY, final_hidden, part
+from .network import EXPERTS, OUTPUT, QUERY, final_hidden, part, site, tokenwise
 from .numerics import rms_norm, rotate
 
 
-def features(config, num, taps, proj, norm):
+CONTEXT = ("wkv", "kv_norm")
+
+
+def features(config, num, taps, w):
     """main_x [B, T, D] from concatenated taps."""
-    return num.r(rms_norm(num.linear_q(taps, proj), norm, config.rms_norm_eps))
+    return num.r(rms_norm(num.linear_q(taps, w["proj"]), w["norm"], config.rms_norm_eps))
 
 
-def context(config, num, main_x, wkv, norm, rope):
+def context(config, num, main_x, rope, w):
     """Context KV of one stage [B, T, d], quantised like the target's window."""
-    kv = num.r(rms_norm(num.linear_q(main_x, wkv), norm, config.rms_norm_eps))
+    kv = num.r(rms_norm(num.linear_q(main_x, w["wkv"]), w["kv_norm"], config.rms_norm_eps))
     return num.w8(num.r(rotate(kv, rope)))
 
 
@@ -44,15 +47,16 @@ class Draft:
     def __init__(self, config, num, wrap=lambda function: function):
         self.config, self.num = config, num
         bind = lambda function: functools.partial(wrap(function), config, num)
-        self.site_in, self.expand, self.moe = bind(hyper.site_in), bind(hyper.expand), bind(experts.moe)
-        self.queries, self.attend, self.hidden = bind(attention.queries_and_window), bind(attend), bind(final_hidden)
-        self.features, self.context = bind(features), bind(context)
+        flat = lambda function: tokenwise(bind(function))
+        self.site_in, self.expand, self.moe = flat(hyper.site_in), flat(hyper.expand), flat(experts.moe)
+        self.queries, self.attend, self.hidden = flat(attention.queries_and_window), bind(attend), flat(final_hidden)
+        self.features, self.context = flat(features), flat(context)
 
     def __call__(self, view, target, batch, taps, row, at, tables, anchors):
         """row, at, anchors [N] (anchor token ids) -> hidden before the norm [N, B, D], normalised [N, B, D], choices."""
         config, num = self.config, self.num
         block = config.dspark_block_size
-        main_x = self.features(taps, view.get("mtp/main_proj"), view.get("mtp/main_norm"))
+        main_x = self.features(taps, {"proj": view.get("mtp/main_proj"), "norm": view.get("mtp/main_norm")})
         ids = torch.full((len(at), block), config.dspark_noise_token_id, dtype=torch.int64, device=at.device)
         ids[:, 0] = anchors
         pos = batch.pos[row, at][:, None] + 1 + torch.arange(block, device=at.device)
@@ -65,12 +69,12 @@ class Draft:
         chosen = []
         for i in range(config.num_nextn_predict_layers):
             w = view.layer(i)
-            kv = self.context(main_x, w["wkv"], w["kv_norm"], batch.plain)
+            kv = self.context(main_x, batch.plain, part(w, CONTEXT))
             near = kv[row[:, None], gather]
             streams, pre, picked = self.stage(w, streams, pre, near, mask, rope)
             chosen.append(picked)
         raw = hyper.collapse(num, streams, pre)
-        return raw, self.hidden(streams, pre, view.get("mtp/norm")), chosen
+        return raw, self.hidden(streams, pre, {"norm": view.get("mtp/norm")}), chosen
 
     def window(self, batch, row, at):
         """Row indices [N, window] of committed positions P-window+1..P and which of them belong to the document."""
@@ -80,12 +84,12 @@ class Draft:
         return gather, inside & (batch.seg[row[:, None], gather] == batch.seg[row, at][:, None])
 
     def stage(self, w, streams, pre, near, mask, rope):
-        x, pre, post, mix = self.site_in(streams, pre, w["hc_attn_fn"], w["hc_attn_base"], w["hc_attn_scale"], w["attn_norm"])
-        q, _, own = self.queries(x, part(w, QUERY), rope)
+        x, pre, post, mix = self.site_in(streams, pre, site(w, "attn"))
+        q, _, own = self.queries(x, rope, part(w, QUERY))
         y = self.attend(q, own, near, mask, part(w, OUTPUT), rope)
         streams = self.expand(streams, y, post, mix)
-        x, after, post, mix = self.site_in(streams, pre, w["hc_ffn_fn"], w["hc_ffn_base"], w["hc_ffn_scale"], w["ffn_norm"])
-        y, chosen = self.moe(x, part(w, EXPERTS), w["gate_bias"], self.config.dspark_num_experts_per_tok)
+        x, after, post, mix = self.site_in(streams, pre, site(w, "ffn"))
+        y, chosen = self.moe(x, part(w, EXPERTS), self.config.dspark_num_experts_per_tok)
         return self.expand(streams, y, post, mix), after, chosen
 
 

@@ -50,8 +50,8 @@ def _all_at_once(config, num, x, weights, w):
     return num.linear_q(num.r((h * scale[..., None]).flatten(-2)), second)
 
 
-def moe(config, num, x, w, bias, top):
-    """x [..., D] -> the layer's output [..., D] and how many tokens chose each expert [E]."""
-    weights, chosen = route(config, num, x, w["gate"], bias, top)
+def moe(config, num, x, w, top):
+    """x [..., D] -> the layer's output [..., D] and which experts each token chose [..., E]."""
+    weights, chosen = route(config, num, x, w["gate"], w["gate_bias"], top)
     run = _all_at_once if num.train else _one_by_one
     return run(config, num, x, weights, w), chosen

@@ -24,11 +24,11 @@ def collapse(num, streams, pre):
     return num.r((pre[..., None] * streams.float()).sum(-2))
 
 
-def site_in(config, num, streams, pre, fn, base, scale, norm):
+def site_in(config, num, streams, pre, w):
     """Start of a sub-layer: its normalised input, the coefficients to write back with, the `pre` for the next site."""
-    next_pre, post, logits = coefficients(config, streams, fn, base, scale)
+    next_pre, post, logits = coefficients(config, streams, w["fn"], w["base"], w["scale"])
     mix = sinkhorn(logits.contiguous(), config.hc_sinkhorn_iters, config.hc_eps)
-    x = num.r(rms_norm(collapse(num, streams, pre), norm, config.rms_norm_eps))
+    x = num.r(rms_norm(collapse(num, streams, pre), w["norm"], config.rms_norm_eps))
     return x, next_pre, post, mix
 
 

@@ -25,14 +25,14 @@ def engram(config, num, streams, rows, w, keep=None):
     return num.r(x + gate[..., None] * value), gate
 
 
-def final_hidden(config, num, streams, pre, norm):
+def final_hidden(config, num, streams, pre, w):
     """Collapse with the last carried `pre` and normalise: the input of the head."""
-    return num.r(rms_norm(hyper.collapse(num, streams, pre), norm, config.rms_norm_eps))
+    return num.r(rms_norm(hyper.collapse(num, streams, pre), w["norm"], config.rms_norm_eps))
 
 
 QUERY = ("wq_a", "q_norm", "wq_b", "wkv", "kv_norm")
 OUTPUT = ("sink", "wo_a", "wo_b")
-EXPERTS = ("gate", "w1", "w3", "w2", "s1", "s3", "s2")
+EXPERTS = ("gate", "gate_bias", "w1", "w3", "w2", "s1", "s3", "s2")
 PAIRS = ("comp_wkv", "comp_wgate", "comp_norm")
 EACH = ("comp_wkv", "comp_norm")
 KEYS = ("ik", "ik_norm")
@@ -45,15 +45,32 @@ def part(w, keys):
     return {key: w[key] for key in keys}
 
 
+def site(w, name):
+    """The mHC weights and the norm of one of a layer's two sites."""
+    return {"fn": w[f"hc_{name}_fn"], "base": w[f"hc_{name}_base"], "scale": w[f"hc_{name}_scale"], "norm": w[f"{name}_norm"]}
+
+
+def tokenwise(piece):
+    """Runs a piece on [B*T, ...] instead of [B, T, ...], so that one compiled shape serves every batch layout."""
+    def run(*args):
+        lead = args[0].shape[:2]
+        flat = piece(*(a.flatten(0, 1) if torch.is_tensor(a) else a for a in args))
+        if torch.is_tensor(flat):
+            return flat.unflatten(0, lead)
+        return tuple(value.unflatten(0, lead) for value in flat)
+    return run
+
+
 class Network:
     """The forward pass in one numeric mode."""
 
     def __init__(self, config, num, wrap=lambda function: function):
         self.config, self.num = config, num
         bind = lambda function: functools.partial(wrap(function), config, num)
-        self.site_in, self.expand, self.moe = bind(hyper.site_in), bind(hyper.expand), bind(experts.moe)
-        self.engram, self.hidden = bind(engram), bind(final_hidden)
-        self.queries, self.attend = bind(attention.queries_and_window), bind(attention.attend)
+        flat = lambda function: tokenwise(bind(function))
+        self.site_in, self.expand, self.moe = flat(hyper.site_in), flat(hyper.expand), flat(experts.moe)
+        self.engram, self.hidden = flat(engram), flat(final_hidden)
+        self.queries, self.attend = flat(attention.queries_and_window), bind(attention.attend)
         self.pairs, self.each = bind(attention.compress_pairs), bind(attention.compress_each)
         self.entries, self.keys = bind(attention.entries_of), bind(attention.index_keys)
         self.scores, self.index_loss = bind(attention.index_scores), bind(attention.index_loss)
@@ -89,23 +106,23 @@ class Network:
             streams, pre, picked = self.layer(i, w, batch, streams, pre, state)
             self.note(i, stream_out=streams, pre_out=pre)
             chosen.append(picked)
-        hidden = self.hidden(streams, pre, view.get("norm"))
+        hidden = self.hidden(streams, pre, {"norm": view.get("norm")})
         return {"hidden": hidden, "taps": torch.cat(taps, -1), "chosen": chosen, "index_losses": state["losses"]}
 
     def layer(self, i, w, batch, streams, pre, state):
-        x, pre, post, mix = self.site_in(streams, pre, w["hc_attn_fn"], w["hc_attn_base"], w["hc_attn_scale"], w["attn_norm"])
+        x, pre, post, mix = self.site_in(streams, pre, site(w, "attn"))
         y = self.attention(i, w, batch, x, state)
         self.note(i, attn_in=x, attn_out=y, hc_attn_pre=pre, hc_attn_post=post, hc_attn_comb=mix)
         streams = self.expand(streams, y, post, mix)
-        x, after, post, mix = self.site_in(streams, pre, w["hc_ffn_fn"], w["hc_ffn_base"], w["hc_ffn_scale"], w["ffn_norm"])
-        y, chosen = self.moe(x, part(w, EXPERTS), w["gate_bias"], self.config.num_experts_per_tok)
+        x, after, post, mix = self.site_in(streams, pre, site(w, "ffn"))
+        y, chosen = self.moe(x, part(w, EXPERTS), self.config.num_experts_per_tok)
         self.note(i, ffn_in=x, ffn_out=y)
         return self.expand(streams, y, post, mix), after, chosen
 
     def attention(self, i, w, batch, a, state):
         config, ratio = self.config, self.config.ratio(i)
         rope = batch.yarn if ratio else batch.plain
-        q, qr, kv = self.queries(a, part(w, QUERY), rope)
+        q, qr, kv = self.queries(a, rope, part(w, QUERY))
         if not ratio:
             return self.attend(q, kv, batch.window, None, None, None, part(w, OUTPUT), rope)[0]
         seen = batch.seen[ratio]
