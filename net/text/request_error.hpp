@@ -8,10 +8,16 @@
 #include <boost/system/result.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tandem::net::text {
 
+// Not an aggregate: in C++20 it could then be made from its first member alone, and a RequestResult<int> would be ambiguous.
 struct RequestError {
+  RequestError() = default;
+  RequestError(int status_, std::string param_, std::string code_, std::string message_)
+      : status(status_), param(std::move(param_)), code(std::move(code_)), message(std::move(message_)) {}
+
   int status = 400;
   std::string param;                   // the field at fault; empty when no single field is
   std::string code = "invalid_value";  // machine-readable: "invalid_value", "missing_required_parameter", ...
