@@ -7,10 +7,12 @@ training side's own small implementation; the server's is compared with it by te
 
 import heapq
 import json
+import re
 
 from . import pretokenize
 
 _CACHED_PIECES = 400_000
+_surrogates = re.compile("[\ud800-\udfff]")
 
 
 def byte_alphabet() -> list[str]:
@@ -54,6 +56,8 @@ class Tokenizer:
         """Ids of plain text. Lone surrogates count as U+FFFD."""
         ids: list[int] = []
         cache = self._cache
+        if not text.isascii():
+            text = _surrogates.sub("\ufffd", text)
         for piece in pretokenize.split(text):
             known = cache.get(piece)
             ids += self._encode_piece(piece) if known is None else known
@@ -75,8 +79,7 @@ class Tokenizer:
         return self._bytes[token_id]
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
-        raw = piece.encode("utf-8", errors="surrogatepass").decode("utf-8", errors="replace").encode() \
-            if any("\ud800" <= char <= "\udfff" for char in piece) else piece.encode()
+        raw = piece.encode()
         ids = tuple(self._merge([self._byte_ids[byte] for byte in raw]))
         if len(raw) <= 64 and len(self._cache) < _CACHED_PIECES:
             self._cache[piece] = ids

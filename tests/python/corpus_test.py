@@ -1,0 +1,140 @@
+"""The stream of training samples and the held-out questions: deterministic, bounded, truly held out."""
+
+import itertools
+import json
+import random
+import unittest
+
+from paths import ROOT
+
+from ops.tiny_model import corpus
+from ops.tiny_model.corpus import arithmetic, evaluation, mixture, recall, stories, talk, tool_kinds, tools, words
+from ops.tiny_model.corpus.chat import parse_arguments
+
+
+def take(seed: int, count: int) -> list:
+    return list(itertools.islice(corpus.conversations(seed), count))
+
+
+class Stream(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tokenizer = corpus.load_tokenizer(ROOT / "configs/tiny/tokenizer.json")
+
+    def test_the_same_seed_gives_the_same_samples_and_another_seed_others(self):
+        draw = lambda seed: list(itertools.islice(corpus.stream(seed, self.tokenizer, 512), 60))
+        self.assertEqual(draw(3), draw(3))
+        self.assertNotEqual(draw(3), draw(4))
+
+    def test_samples_start_with_begin_fit_the_length_and_train_something_last(self):
+        for ids, mask in itertools.islice(corpus.stream(1, self.tokenizer, 700), 1500):
+            self.assertEqual(ids[0], 0)
+            self.assertLessEqual(len(ids), 700)
+            self.assertEqual(len(ids), len(mask))
+            self.assertEqual((ids[-1], mask[-1]), (1, 1))
+
+    def test_every_task_is_drawn_and_the_long_end_of_the_context_is_reached(self):
+        seen, longest = set(), 0
+        for conversation in take(2, 6000):
+            seen.add(conversation.task)
+            longest = max(longest, len(conversation.ids(self.tokenizer)[0]))
+        self.assertEqual(seen, {mixture.task_name(task) for task in mixture.WEIGHTS})
+        self.assertGreater(longest, 3200)
+
+    def test_more_effort_never_means_less_reasoning(self):
+        for a, b in ((17, 19), (3, 4), (20, 20), (1, 9), (12, 10)):
+            for reasoning in (arithmetic.product_reasoning, arithmetic.sum_reasoning):
+                lengths = [len(reasoning(a, b, effort)) for effort in (1, 50, 75, 100)]
+                self.assertEqual(lengths, sorted(lengths))
+                self.assertLess(lengths[1] * 1.5, lengths[2])
+
+    def test_worked_reasoning_is_right(self):
+        for conversation in take(8, 3000):
+            if conversation.task in ("arithmetic.product", "arithmetic.total") and conversation.mode.thinking:
+                for line in conversation.messages[-1]["reasoning_content"].replace(". ", ".\n").splitlines():
+                    left, _, right = line.rstrip(".").partition(" = ")
+                    if right and all(char in "0123456789 +*-" for char in left + right):
+                        self.assertEqual(eval(left), eval(right), line)
+
+    def test_calls_obey_the_offered_schema(self):
+        kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+        checked = 0
+        for conversation in take(11, 3000):
+            schemas = {t["function"]["name"]: t["function"]["parameters"] for t in conversation.tools or []}
+            for message in conversation.messages:
+                for call in message.get("tool_calls", []):
+                    arguments = parse_arguments(call["function"]["arguments"])
+                    schema = schemas[call["function"]["name"]]
+                    self.assertLessEqual(set(schema["required"]), set(arguments))
+                    for key, value in arguments.items():
+                        self.assertIsInstance(value, kinds[schema["properties"][key]["type"]])
+                    checked += 1
+        self.assertGreater(checked, 300)
+
+
+class HeldOut(unittest.TestCase):
+    def test_the_stream_shows_no_held_out_phrasing(self):
+        exact = set(talk.HELD_OUT_GREETINGS) | set(talk.HELD_OUT_TANDEM_QUESTIONS)
+        stems = {form.split("{")[0] for form in arithmetic.HELD_OUT_PRODUCT_FORMS + arithmetic.HELD_OUT_SUM_FORMS}
+        stems |= set(tools.HELD_OUT_OPENINGS) | {frame.split("{")[0] for frame in recall.HELD_OUT_QUESTIONS}
+        stems -= {"Find "}  # only the rest of that form is new
+        for conversation in take(21, 8000):
+            for message in conversation.messages:
+                if message["role"] == "user":
+                    self.assertNotIn(message["content"], exact)
+                    self.assertFalse(message["content"].startswith(tuple(stems)), message["content"][:80])
+
+    def test_held_out_sums_are_two_per_cent_and_never_drawn(self):
+        share = sum(arithmetic.is_held_out_sum(a, b) for a in range(100) for b in range(100)) / 10_000
+        self.assertTrue(0.01 < share < 0.03)
+        rng = random.Random(6)
+        for _ in range(4000):
+            digits = "".join(c if c.isdigit() else " " for c in arithmetic.total(rng).messages[0]["content"]).split()
+            self.assertFalse(arithmetic.is_held_out_sum(int(digits[0]), int(digits[1])))
+
+    def test_every_item_has_a_right_answer_and_refuses_an_empty_one(self):
+        for kind in corpus.KINDS:
+            for item in corpus.eval_items(kind):
+                self.assertEqual(item.kind, kind)
+                self.assertFalse(item.check(corpus.Reply()))
+        self.assertTrue(corpus.eval_items("literal")[0].check(corpus.Reply("323")))
+        self.assertFalse(corpus.eval_items("literal")[1].check(corpus.Reply("323")))
+        self.assertTrue(corpus.eval_items("literal")[1].check(corpus.Reply("323", "17*19 = 323.")))
+
+    def test_items_are_the_same_every_time(self):
+        bodies = lambda: [item.body for kind in corpus.KINDS for item in corpus.eval_items(kind)]
+        self.assertEqual(bodies(), bodies())
+
+    def test_a_call_written_as_trained_passes_its_check(self):
+        tokenizer = corpus.load_tokenizer(ROOT / "configs/tiny/tokenizer.json")
+        rng = random.Random(3)
+        tool = tool_kinds.convert(rng)
+        use = tool.draw_use(rng)
+        messages = tools.answered_call(rng, tool, use, use.question)[:2]
+        offered = [{"type": "function", "function": tool.function}]
+        ids, mask = corpus.segment_ids(corpus.encode_chat(messages, corpus.ChatOptions(False, tools=offered, open_turn=False)), tokenizer)
+        reply = corpus.reply_of_ids([i for i, wanted in zip(ids, mask) if wanted], tokenizer, False)
+        self.assertEqual([(name, json.loads(text)) for name, text in reply.calls], [(tool.name, use.arguments)])
+        self.assertEqual((reply.content, reply.finish_reason), ("", "tool_calls"))
+
+    def test_result_values_are_the_ones_that_an_answer_must_hold(self):
+        self.assertEqual(evaluation.result_values('{"temp": 31, "sky": "sunny"}'), ["31", "sunny"])
+        self.assertEqual(evaluation.result_values("temp: 31, sky: sunny"), ["31", "sunny"])
+        self.assertEqual(evaluation.result_values("12:24"), ["12:24"])
+        self.assertEqual(evaluation.result_values('{"status": "sent"}'), [])
+        self.assertEqual(evaluation.result_values("ok"), [])
+
+
+class Words(unittest.TestCase):
+    def test_plurals_and_number_words(self):
+        self.assertEqual([words.plural(w) for w in ("box", "story", "day", "child", "cat")],
+                         ["boxes", "stories", "days", "children", "cats"])
+        self.assertEqual([words.count_word(n) for n in (0, 20, 21, 90, 99)],
+                         ["zero", "twenty", "twenty-one", "ninety", "ninety-nine"])
+
+    def test_a_story_follows_from_its_request(self):
+        self.assertEqual(stories.story_text("fox", "forest", "lamp", 4), stories.story_text("fox", "forest", "lamp", 4))
+
+
+if __name__ == "__main__":
+    unittest.main()
