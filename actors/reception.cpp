@@ -13,8 +13,9 @@ namespace {
 
 struct ReceptionState {
   static inline const char* name = "reception";
-  scheduler_actor scheduler;
+  // Not a handle first: CAF would build the state from the actor's own pointer, since an aggregate accepts (this).
   SnapshotBoard* board = nullptr;
+  scheduler_actor scheduler;
   std::unordered_map<RequestId, request_actor> requests;
   std::unordered_map<caf::actor_id, RequestId> by_actor;
 };

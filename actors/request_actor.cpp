@@ -33,9 +33,10 @@ constexpr auto admission_timeout = std::chrono::seconds(30);
 
 struct RequestState {
   static inline const char* name = "request";
+  // Not a handle first: CAF would build the state from the actor's own pointer, since an aggregate accepts (this).
+  SnapshotBoard* board = nullptr;
   scheduler_actor scheduler;
   NewRequest request;
-  SnapshotBoard* board = nullptr;
   std::uint32_t max_tokens = 0;
   Usage usage;
   bool is_over = false;

@@ -1,0 +1,244 @@
+// See supervisor.hpp.
+#include "actors/supervisor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "actors/rank_group.hpp"
+#include "actors/rank_worker.hpp"
+
+namespace tandem::actors {
+
+namespace {
+
+constexpr int exit_peer_lost = 12;
+constexpr auto restart_delay_max = std::chrono::milliseconds(30'000);
+
+struct SupervisorState {
+  static inline const char* name = "node-supervisor";
+  NodeOptions options;
+  SnapshotBoard* board = nullptr;
+  scheduler_actor scheduler;
+
+  RankRoster roster;
+  bool was_ready = false;
+  bool is_stopping = false;
+  bool is_fatal = false;
+  bool is_backing_off = false;
+  std::chrono::milliseconds delay{0};
+  std::vector<std::shared_ptr<RankControl>> controls;   // local ranks of this generation
+  std::set<caf::actor_addr> locals;                     // local rank workers that have not ended yet
+  std::map<int, caf::actor> nodes;                      // tcp: the other ranks' nodes that said hello
+  std::map<int, caf::typed_response_promise<Assignment>> hellos;  // and wait for their assignment
+};
+
+using Self = caf::stateful_actor<SupervisorState>*;
+
+void set_state(Self self, NodeState node_state, const std::string& detail) {
+  self->state.board->update([&](RuntimeSnapshot& s) {
+    s.state = node_state;
+    s.detail = detail;
+    s.ranks = self->state.roster.reports();
+    s.run_id = self->state.roster.run_id();
+  });
+}
+
+void die(Self self, int exit_code, const std::string& reason) {
+  SupervisorState& state = self->state;
+  if (state.is_fatal || state.is_stopping) return;
+  state.is_fatal = true;
+  set_state(self, NodeState::failed, reason);
+  if (state.options.on_fatal) state.options.on_fatal(exit_code, reason);
+}
+
+// --- building a generation
+
+void spawn_local(Self self, int rank, std::function<Result<std::unique_ptr<gpu::Communicator>>()> connect) {
+  SupervisorState& state = self->state;
+  auto control = std::make_shared<RankControl>();
+  state.controls.push_back(control);
+  RankWorkerOptions worker{rank, state.roster.run_id(), state.options.engine, std::move(connect), control, self};
+  caf::actor actor = spawn_rank_worker(self->system(), std::move(worker));
+  self->monitor(actor);
+  state.locals.insert(actor.address());
+  self->send(actor, start_atom::value);
+}
+
+void start_threads(Self self) {
+  SupervisorState& state = self->state;
+  const int ranks = state.options.ranks;
+  auto members = std::make_shared<std::vector<std::unique_ptr<gpu::Communicator>>>();
+  if (ranks == 1) members->push_back(gpu::make_solo_communicator());
+  else *members = gpu::make_thread_communicators(ranks, state.options.collective_timeout);
+  for (int rank = 0; rank < ranks; ++rank)
+    spawn_local(self, rank, [members, rank]() -> Result<std::unique_ptr<gpu::Communicator>> {
+      return std::move((*members)[static_cast<std::size_t>(rank)]);
+    });
+}
+
+void start_tcp(Self self) {
+  SupervisorState& state = self->state;
+  gpu::TcpGroup group;
+  group.rank = 0;
+  group.size = state.options.ranks;
+  group.host = state.options.fabric_host;
+  group.port = state.options.rendezvous_port;
+  group.token = state.roster.run_id();
+  group.timeout = state.options.collective_timeout;
+  for (auto& [rank, promise] : state.hellos)
+    promise.deliver(Assignment{"", state.roster.run_id(), state.options.ranks, group.host, group.port});
+  state.hellos.clear();
+  spawn_local(self, 0, [group] { return gpu::make_tcp_communicator(group); });
+}
+
+bool is_group_present(const SupervisorState& state) {
+  return state.options.transport == Transport::threads || static_cast<int>(state.hellos.size()) == state.options.ranks - 1;
+}
+
+// Starts a generation once the last one's local workers are gone and every other node has said hello.
+void try_start(Self self) {
+  SupervisorState& state = self->state;
+  if (state.is_stopping || state.is_fatal || state.is_backing_off) return;
+  if (state.roster.is_active() || !state.locals.empty()) return;
+  if (!is_group_present(state))
+    return set_state(self, NodeState::rendezvous, fmt::format("waiting for {} of {} other ranks",
+                                                              state.options.ranks - 1 - static_cast<int>(state.hellos.size()),
+                                                              state.options.ranks - 1));
+  state.controls.clear();
+  state.roster.begin(state.options.ranks, make_run_id());
+  set_state(self, NodeState::loading, "loading the model");
+  if (state.options.transport == Transport::threads) start_threads(self);
+  else start_tcp(self);
+}
+
+// --- losing one
+
+void stop_group(Self self, const std::string& reason) {
+  SupervisorState& state = self->state;
+  for (auto& control : state.controls) control->abort(reason);
+  for (const auto& address : state.locals)
+    if (auto actor = caf::actor_cast<caf::actor>(address)) self->send_exit(actor, caf::exit_reason::user_shutdown);
+  for (auto& [rank, node] : state.nodes) self->send(node, reset_atom::value, state.roster.run_id());
+  state.roster.end();
+}
+
+void lose_group(Self self, int exit_code, const std::string& reason) {
+  SupervisorState& state = self->state;
+  if (!state.roster.is_active()) return;
+  const bool is_first_start = !state.was_ready;
+  stop_group(self, reason);
+  if (state.is_stopping) return;
+  if (is_first_start) return die(self, exit_code, reason);
+  self->send(state.scheduler, ranks_down_atom::value, reason);
+  set_state(self, NodeState::loading, "restoring the ranks: " + reason);
+  state.delay = std::clamp(state.delay * 2, state.options.restart_delay, restart_delay_max);
+  state.is_backing_off = true;
+  self->delayed_send(self, state.delay, tick_atom::value);
+}
+
+void on_rank_state(Self self, const RankState& report, const caf::actor& worker) {
+  SupervisorState& state = self->state;
+  if (!state.roster.update(report, worker)) return;
+  state.board->update([&](RuntimeSnapshot& s) { s.ranks = state.roster.reports(); });
+  if (report.state == NodeState::failed) return lose_group(self, report.exit_code, report.detail);
+  if (report.state != NodeState::ready || !state.roster.is_complete()) return;
+  auto group = state.roster.group();
+  if (!group) return lose_group(self, 1, group.error().message());
+  state.board->update([&](RuntimeSnapshot& s) { s.engine = group->info; });
+  set_state(self, NodeState::ready, "");
+  state.delay = std::chrono::milliseconds{0};
+  const gpu::EngineInfo info = group->info;
+  self->send(state.scheduler, ranks_up_atom::value, std::move(*group));
+  if (!state.was_ready && state.options.on_ready) state.options.on_ready(info);
+  state.was_ready = true;
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  SupervisorState& state = self->state;
+  if (state.locals.erase(down.source) > 0) {
+    // A worker that ends without having reported `failed` (killed, exception in CAF) still takes its generation with it.
+    lose_group(self, 1, "a rank worker ended");
+    if (state.is_stopping && state.locals.empty()) return self->quit();
+    return try_start(self);
+  }
+  for (auto& [rank, node] : state.nodes) {
+    if (node.address() != down.source) continue;
+    const int lost = rank;
+    state.hellos.erase(lost);
+    state.nodes.erase(lost);
+    return lose_group(self, exit_peer_lost, fmt::format("the node of rank {} is gone", lost));
+  }
+}
+
+// --- other nodes
+
+std::string refusal_of(const SupervisorState& state, const Hello& hello) {
+  if (hello.protocol != protocol_version) return fmt::format("protocol {} here, {} there", protocol_version, hello.protocol);
+  if (hello.build_id != state.options.build_id) return fmt::format("build {} here, {} there", state.options.build_id, hello.build_id);
+  if (hello.config_hash != state.options.config_hash)
+    return fmt::format("configuration {} here, {} there", state.options.config_hash, hello.config_hash);
+  if (hello.rank < 1 || hello.rank >= state.options.ranks) return fmt::format("rank {} of {} ranks", hello.rank, state.options.ranks);
+  if (state.hellos.contains(hello.rank)) return fmt::format("rank {} is already taken", hello.rank);
+  return {};
+}
+
+caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor& node) {
+  SupervisorState& state = self->state;
+  auto promise = self->make_response_promise<Assignment>();
+  if (auto refusal = refusal_of(state, hello); !refusal.empty()) {
+    promise.deliver(Assignment{refusal, "", 0, "", 0});
+    return promise;
+  }
+  if (auto known = state.nodes.find(hello.rank); known == state.nodes.end() || known->second != node) self->monitor(node);
+  state.nodes[hello.rank] = node;
+  state.hellos.emplace(hello.rank, promise);
+  try_start(self);
+  return promise;
+}
+
+void on_drain(Self self) {
+  SupervisorState& state = self->state;
+  state.is_stopping = true;
+  set_state(self, NodeState::stopped, "");
+  stop_group(self, "the node stops");
+  if (state.locals.empty()) self->quit();
+}
+
+std::string report(const SupervisorState& state) {
+  return fmt::format(R"({{"actor":"node-supervisor","run_id":"{}","ranks":{},"local_workers":{}}})", state.roster.run_id(),
+                     state.options.ranks, state.locals.size());
+}
+
+caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard* board) {
+  self->state.options = std::move(options);
+  self->state.board = board;
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  return {
+      [self](submit_atom, const scheduler_actor& scheduler) { self->state.scheduler = scheduler; },
+      [self](start_atom) { try_start(self); },
+      [self](tick_atom) {
+        self->state.is_backing_off = false;
+        try_start(self);
+      },
+      [self](rank_state_atom, const RankState& state, const caf::actor& worker) { on_rank_state(self, state, worker); },
+      [self](ranks_down_atom, const std::string& reason) { lose_group(self, exit_peer_lost, reason); },
+      [self](hello_atom, const Hello& hello, const caf::actor& node) { return on_hello(self, hello, node); },
+      [self](drain_atom) { on_drain(self); },
+      [self](inspect_atom) { return report(self->state); },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_supervisor(caf::actor_system& system, NodeOptions options, SnapshotBoard* board) {
+  return system.spawn(supervisor_behavior, std::move(options), board);
+}
+
+void introduce_scheduler(const caf::actor& supervisor, const scheduler_actor& scheduler) {
+  caf::anon_send(supervisor, submit_atom::value, scheduler);
+}
+
+}  // namespace tandem::actors

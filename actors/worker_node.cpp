@@ -1,0 +1,142 @@
+// See worker_node.hpp.
+#include "actors/worker_node.hpp"
+
+#include <fmt/format.h>
+
+#include <caf/io/all.hpp>
+
+#include "actors/rank_worker.hpp"
+
+namespace tandem::actors {
+
+namespace {
+
+constexpr int exit_usage = 2;
+constexpr int exit_peer_lost = 12;
+constexpr auto hello_timeout = std::chrono::seconds(86'400);  // the head answers when its group is complete; its death ends the wait
+
+struct WorkerState {
+  static inline const char* name = "worker-node";
+  WorkerNodeOptions options;
+  caf::actor head;
+  caf::actor worker;
+  std::shared_ptr<RankControl> control;
+  std::string run_id;
+  bool is_stopping = false;
+  std::chrono::steady_clock::time_point head_lost{};
+};
+
+using Self = caf::stateful_actor<WorkerState>*;
+
+void die(Self self, int exit_code, const std::string& reason) {
+  if (self->state.is_stopping) return;
+  self->state.is_stopping = true;
+  if (self->state.options.node.on_fatal) self->state.options.node.on_fatal(exit_code, reason);
+}
+
+void retry_later(Self self, const std::string& why) {
+  WorkerState& state = self->state;
+  if (self->clock().now() - state.head_lost > state.options.head_timeout)
+    return die(self, exit_peer_lost, fmt::format("no head at {}:{}: {}", state.options.node.fabric_host,
+                                                 state.options.node.rendezvous_port + 1, why));
+  self->delayed_send(self, state.options.retry_delay, tick_atom::value);
+}
+
+void run_rank(Self self, const Assignment& assignment) {
+  WorkerState& state = self->state;
+  if (!assignment.refusal.empty()) return die(self, exit_usage, "the head refuses this rank: " + assignment.refusal);
+  state.run_id = assignment.run_id;
+  state.control = std::make_shared<RankControl>();
+  gpu::TcpGroup group;
+  group.rank = state.options.rank;
+  group.size = assignment.ranks;
+  group.host = assignment.host;
+  group.port = assignment.port;
+  group.token = assignment.run_id;
+  group.timeout = state.options.node.collective_timeout;
+  RankWorkerOptions worker{state.options.rank, assignment.run_id, state.options.node.engine,
+                           [group] { return gpu::make_tcp_communicator(group); }, state.control, state.head};
+  state.worker = spawn_rank_worker(self->system(), std::move(worker));
+  self->monitor(state.worker);
+  self->send(state.worker, start_atom::value);
+}
+
+void say_hello(Self self) {
+  WorkerState& state = self->state;
+  const NodeOptions& node = state.options.node;
+  Hello hello{protocol_version, node.build_id, node.config_hash, state.options.rank};
+  self->request(state.head, hello_timeout, hello_atom::value, hello, caf::actor_cast<caf::actor>(self))
+      .then([self](const Assignment& assignment) { run_rank(self, assignment); },
+            [self](caf::error& error) { retry_later(self, self->system().render(error)); });
+}
+
+void connect(Self self) {
+  WorkerState& state = self->state;
+  if (state.is_stopping || state.worker) return;
+  if (state.head) return say_hello(self);
+  // The middleman's own actor connects, so that no thread of the scheduler waits for a TCP handshake.
+  const auto port = static_cast<std::uint16_t>(state.options.node.rendezvous_port + 1);
+  self->request(self->system().middleman().actor_handle(), std::chrono::seconds(10), caf::connect_atom::value,
+                state.options.node.fabric_host, port)
+      .then(
+          [self](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>&) {
+            if (!ptr) return retry_later(self, "no supervisor is published there");
+            self->state.head = caf::actor_cast<caf::actor>(ptr);
+            self->monitor(self->state.head);
+            say_hello(self);
+          },
+          [self](caf::error& error) { retry_later(self, self->system().render(error)); });
+}
+
+void stop_rank(Self self, const std::string& reason) {
+  WorkerState& state = self->state;
+  if (state.control) state.control->abort(reason);
+  if (state.worker) self->send_exit(state.worker, caf::exit_reason::user_shutdown);
+}
+
+void on_down(Self self, const caf::down_msg& down) {
+  WorkerState& state = self->state;
+  if (state.worker && down.source == state.worker.address()) {
+    state.worker = nullptr;
+    state.run_id.clear();
+    if (state.is_stopping) return self->quit();
+    state.head_lost = self->clock().now();
+    return retry_later(self, "the rank ended");
+  }
+  if (!state.head || down.source != state.head.address()) return;
+  state.head = nullptr;
+  state.head_lost = self->clock().now();
+  stop_rank(self, "the head is gone");
+  if (!state.worker) retry_later(self, "the head is gone");
+}
+
+void on_drain(Self self) {
+  self->state.is_stopping = true;
+  stop_rank(self, "the node stops");
+  if (!self->state.worker) self->quit();
+}
+
+caf::behavior worker_behavior(Self self, WorkerNodeOptions options) {
+  self->state.options = std::move(options);
+  self->state.head_lost = self->clock().now();
+  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  return {
+      [self](start_atom) { connect(self); },
+      [self](tick_atom) { connect(self); },
+      [self](reset_atom, const std::string& run_id) {
+        if (run_id == self->state.run_id) stop_rank(self, "the head ended this generation");
+      },
+      [self](drain_atom) { on_drain(self); },
+      [self](inspect_atom) {
+        return fmt::format(R"({{"actor":"worker-node","rank":{},"run_id":"{}"}})", self->state.options.rank, self->state.run_id);
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_worker_node(caf::actor_system& system, WorkerNodeOptions options) {
+  return system.spawn(worker_behavior, std::move(options));
+}
+
+}  // namespace tandem::actors
