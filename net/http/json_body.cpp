@@ -1,0 +1,57 @@
+// Parsing is net/text's; the repeated-member check is a scan over text that is known to be valid JSON.
+#include "net/http/json_body.hpp"
+
+#include "net/text/json/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+#include <utility>
+
+namespace tandem::net::http {
+namespace {
+
+text::RequestError invalid_json(std::string message) { return {400, "", "invalid_json", std::move(message)}; }
+
+// Returns the index of the closing quote of the string that opens at `open`.
+std::size_t closing_quote(std::string_view json, std::size_t open) {
+  std::size_t i = open + 1;
+  while (i < json.size() && json[i] != '"') i += json[i] == '\\' ? 2 : 1;
+  return i;
+}
+
+}  // namespace
+
+std::optional<std::string> find_repeated_member(std::string_view object) {
+  std::unordered_set<std::string_view> seen;
+  std::string_view last_string;
+  int depth = 0;
+  for (std::size_t i = 0; i < object.size(); ++i) {
+    const char c = object[i];
+    if (c == '"') {
+      const std::size_t close = closing_quote(object, i);
+      last_string = object.substr(i + 1, close - i - 1);
+      i = close;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ':' && depth == 1 && !seen.insert(last_string).second) {
+      return std::string(last_string);
+    }
+  }
+  return std::nullopt;
+}
+
+text::RequestResult<text::Json> parse_body(std::string_view body) {
+  if (body.empty()) return invalid_json("the request body is empty, expected a JSON object");
+  auto json = text::parse_json(body);
+  if (!json) return invalid_json(fmt::format("the request body is not valid JSON: {}", json.error().message()));
+  if (json->if_object() == nullptr)
+    return invalid_json(fmt::format("the request body must be a JSON object, found {}", json->type_name()));
+  if (const auto repeated = find_repeated_member(body))
+    return invalid_json(fmt::format("the field \"{}\" occurs twice", *repeated));
+  return std::move(*json);
+}
+
+}  // namespace tandem::net::http
