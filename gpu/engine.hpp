@@ -26,6 +26,7 @@ struct EngineOptions {
   int chunk_rows_max = 512;          // most rows of one sequence in one step
   int threads = 0;                   // compute threads of this rank; 0 = cores / ranks
   bool draft = true;                 // load and run the draft network if the checkpoint has one
+  std::filesystem::path cache_folder;  // keeps what is costly to derive from the model folder (token map); empty = nothing is kept
 };
 
 // What a rank knows about itself once loaded.

@@ -43,6 +43,9 @@ struct SequenceOpen {
   SamplingParams sampling;
   std::uint32_t max_tokens_total = 0;   // prompt + generated, bounds its page tables
   std::vector<TokenId> replayed;        // ids at the end of the prompt that were generated before (recovery): count as generated
+  // Length of the whole prompt, replayed ids included; lets prefill skip the upper layers of rows that nothing later depends on
+  // (exact). 0 = unknown: every row runs through all layers.
+  std::uint32_t prompt_tokens = 0;
 };
 
 // Feeds prompt tokens at positions [start, start + tokens.size()). `sample` on the last chunk: emits the first generated token.
@@ -51,6 +54,7 @@ struct PrefillWork {
   std::uint32_t start = 0;
   std::vector<TokenId> tokens;
   bool sample = false;
+  std::uint32_t next_drafts = 0;  // with `sample`: drafts to prepare for the first decode step
 };
 
 // Continues a sequence whose last sampled token is inside the engine; verifies at most `drafts` drafts (0 = plain decode).

@@ -1,0 +1,114 @@
+// Loading an engine: options and configuration become limits, a cache layout and a loaded model.
+#include "gpu/engine.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "gpu/engine_core.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+// Pools are never larger than this unless kv_tokens asks for it.
+constexpr std::int64_t default_pool_bytes = std::int64_t{4} << 30;
+
+int thread_count(const EngineOptions& options, int ranks) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
+
+Result<CacheLayout> plan_layout(const EngineOptions& options, const Model& model) {
+  CacheLimits limits;
+  limits.max_positions = model.max_positions;
+  limits.lanes_max = options.lanes_max;
+  limits.chunk_rows_max = options.chunk_rows_max;
+  limits.kv_tokens = options.kv_tokens;
+  if (limits.kv_tokens > 0) return plan_caches(model.config, model.numerics, limits);
+
+  // Every lane holds a whole number of page units; plan once with one lane's worth to learn their size.
+  limits.kv_tokens = model.max_positions + page_entries * 64;
+  auto layout = plan_caches(model.config, model.numerics, limits);
+  if (!layout) return layout;
+  const std::int64_t per_lane = (model.max_positions + layout->page_tokens - 1) / layout->page_tokens * layout->page_tokens;
+  std::int64_t bytes = 0;
+  for (const SourceLayout& source : layout->sources) bytes += static_cast<std::int64_t>(layout->pool_bytes(source));
+  const std::int64_t bytes_per_unit = std::max<std::int64_t>(1, bytes / layout->units);
+  const std::int64_t affordable = std::max(per_lane, default_pool_bytes / bytes_per_unit * layout->page_tokens);
+  limits.kv_tokens = std::min(per_lane * options.lanes_max, affordable);
+  return plan_caches(model.config, model.numerics, limits);
+}
+
+class ConfigHash {
+ public:
+  void add(std::string_view text) noexcept {
+    for (const char c : text) state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  void add(std::int64_t value) { add(std::to_string(value) + ";"); }
+  std::uint64_t value() const noexcept { return state_; }
+
+ private:
+  std::uint64_t state_ = 0xCBF29CE484222325;
+};
+
+// Whatever makes two ranks compute or accept different things.
+std::uint64_t config_hash(const EngineOptions& options, const Model& model, const CacheLayout& layout) {
+  ConfigHash hash;
+  std::ifstream file(options.model / "config.json", std::ios::binary);
+  hash.add(std::string(std::istreambuf_iterator<char>(file), {}));
+  const Numerics& numerics = model.numerics;
+  for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials}) hash.add(flag);
+  hash.add(model.ranks());
+  hash.add(model.max_positions);
+  hash.add(layout.units);
+  hash.add(layout.limits.lanes_max);
+  hash.add(layout.limits.chunk_rows_max);
+  hash.add(model.config.dspark.stages);
+  return hash.value();
+}
+
+EngineInfo describe(const EngineOptions& options, const Model& model, const CacheLayout& layout) {
+  EngineInfo info;
+  const auto folder = options.model.has_filename() ? options.model : options.model.parent_path();
+  info.model_name = folder.filename().string();
+  info.layers = model.config.layers;
+  info.vocab_size = model.config.vocab_size;
+  info.max_positions = model.max_positions;
+  info.page_tokens = layout.page_tokens;
+  info.pages_total = layout.units;
+  info.lanes_max = layout.limits.lanes_max;
+  info.chunk_rows_max = layout.limits.chunk_rows_max;
+  info.drafts_max = model.config.dspark.stages > 0 ? std::min(model.config.dspark.block_size, info.chunk_rows_max - 1) : 0;
+  info.weight_bytes = model.weights.bytes;
+  info.cache_bytes = layout.total_bytes();
+  info.config_hash = config_hash(options, model, layout);
+  info.bos_id = model.config.bos_id;
+  info.eos_id = model.config.eos_id;
+  info.pad_id = model.config.pad_id;
+  return info;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator, const LoadProgress& progress,
+                                            const std::atomic<bool>* stop) {
+  ModelOptions model_options;
+  model_options.folder = options.model;
+  model_options.numerics = options.numerics;
+  model_options.max_positions = options.max_positions;
+  model_options.threads = thread_count(options, communicator.size());
+  model_options.draft = options.draft;
+  model_options.cache_folder = options.cache_folder;
+  auto model = load_model(model_options, communicator, progress, stop);
+  if (!model) return model.error();
+  auto layout = plan_layout(options, **model);
+  if (!layout) return layout.error();
+  EngineInfo info = describe(options, **model, *layout);
+  std::unique_ptr<Engine> engine = std::make_unique<EngineCore>(std::move(*model), std::move(*layout), std::move(info));
+  return engine;
+}
+
+}  // namespace tandem::gpu

@@ -1,0 +1,264 @@
+// One step of an engine. Everything that could differ between ranks (sampling, acceptance, drafts) follows from gathered logits and keyed
+// random numbers, so all ranks go on alike without telling each other.
+#include "gpu/engine_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "gpu/model/row_copy.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+LaneResult lane_result(const LaneWork& work) {
+  LaneResult result;
+  result.id = work.lane->id;
+  result.length = static_cast<std::uint32_t>(work.lane->state->length());
+  result.emitted = work.emitted;
+  result.drafted = work.drafted;
+  result.accepted = work.accepted;
+  result.error = work.lane->error;
+  return result;
+}
+
+LaneResult idle_result(const Lane& lane) {
+  LaneResult result;
+  result.id = lane.id;
+  result.length = static_cast<std::uint32_t>(lane.state->length());
+  result.error = lane.error;
+  return result;
+}
+
+// Positions of a chunk that must run through all layers: those of the last `needed` of the prompt.
+std::int32_t upper_rows(const LaneWork& work, std::int64_t prompt_tokens, std::int64_t needed) {
+  if (prompt_tokens == 0 || needed < 0) return work.count;
+  const std::int64_t first = std::max(work.start, prompt_tokens - needed);
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(work.start + work.count - first, 0, work.count));
+}
+
+}  // namespace
+
+EngineCore::EngineCore(std::unique_ptr<Model> model, CacheLayout layout, EngineInfo info)
+    : model_(std::move(model)),
+      info_(std::move(info)),
+      pools_(std::move(layout)),
+      forward_(*model_),
+      draft_network_(*model_, forward_.workspace()) {}
+
+Lane* EngineCore::find(SequenceId id) noexcept {
+  const auto found = lanes_.find(id);
+  return found == lanes_.end() ? nullptr : &found->second;
+}
+
+Result<StepResult> EngineCore::step(const StepPlan& plan) {
+  if (!failure_.empty()) return Error{ErrorCode::unavailable, "engine", "dead: " + failure_, "a new engine"};
+  const auto begin = std::chrono::steady_clock::now();
+  auto result = execute(plan);
+  if (!result) {
+    failure_ = result.error().message();
+    return result;
+  }
+  result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+Result<StepResult> EngineCore::execute(const StepPlan& plan) {
+  StepResult result;
+  result.step = plan.step;
+  result.plan_hash = plan.hash();
+  if (auto ok = agree(result.plan_hash); !ok) return ok.error();
+  const PlanLimits limits{info_.lanes_max, info_.chunk_rows_max, info_.vocab_size, info_.drafts_max};
+  if (auto ok = check_plan(plan, limits, [this](SequenceId id) { return find(id); }); !ok) return ok.error();
+  if (auto ok = close_and_open(plan); !ok) return ok.error();
+  auto work = collect_work(plan, result);
+  if (!work) return work.error();
+  if (!work->empty()) {
+    auto rows = forward(*work);
+    if (!rows) return rows.error();
+    if (auto ok = sample(*work, *rows); !ok) return ok.error();
+    if (auto ok = draft(*work, *rows); !ok) return ok.error();
+  }
+  for (const LaneWork& lane : *work) result.lanes.push_back(lane_result(lane));
+  return result;
+}
+
+Result<void> EngineCore::agree(std::uint64_t hash) {
+  Communicator& communicator = *model_->communicator;
+  if (communicator.size() == 1) return {};
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(communicator.size()));
+  const std::span<const std::uint64_t> own(&hash, 1);
+  if (auto ok = communicator.all_gather(std::as_bytes(own), std::as_writable_bytes(std::span(all))); !ok) return ok;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == hash) continue;
+    return Error{ErrorCode::mismatch, "plan of rank " + std::to_string(rank), std::to_string(all[rank]), std::to_string(hash)};
+  }
+  return {};
+}
+
+Result<void> EngineCore::close_and_open(const StepPlan& plan) {
+  for (const SequenceId id : plan.close) lanes_.erase(id);
+  for (const SequenceOpen& open : plan.open) {
+    auto state = pools_.open(open.max_tokens_total);
+    if (!state) return state.error();
+    Lane lane;
+    lane.id = open.id;
+    lane.state = std::move(*state);
+    lane.sampler = LaneSampler(open.sampling, open.replayed.size());
+    lane.prompt_tokens = open.prompt_tokens;
+    lanes_.emplace(open.id, std::move(lane));
+  }
+  return {};
+}
+
+Result<LaneWork> EngineCore::feed_prefill(Lane& lane, const PrefillWork& work) {
+  LaneWork fed;
+  fed.lane = &lane;
+  fed.start = lane.state->length();
+  fed.count = static_cast<std::int32_t>(work.tokens.size());
+  fed.sample = work.sample;
+  fed.next_drafts = work.sample ? work.next_drafts : 0;
+  if (auto ok = lane.state->append(work.tokens); !ok) return ok.error();
+  fed.upper = upper_rows(fed, lane.prompt_tokens, upper_rows_needed(model_->config));
+  if (work.sample) fed.upper = std::max(fed.upper, 1);
+  return fed;
+}
+
+Result<LaneWork> EngineCore::feed_decode(Lane& lane, const DecodeWork& work) {
+  // Verify rows must fit the sequence and a step; what does not fit is simply not verified, on every rank alike.
+  const std::int64_t room = std::min<std::int64_t>(lane.state->capacity() - lane.state->length(), info_.chunk_rows_max) - 1;
+  LaneWork fed;
+  fed.lane = &lane;
+  fed.start = lane.state->length();
+  fed.drafted = static_cast<std::uint32_t>(std::min<std::int64_t>(
+      {static_cast<std::int64_t>(work.drafts), static_cast<std::int64_t>(lane.drafts.size()), room}));
+  lane.drafts.resize(fed.drafted);
+  fed.count = static_cast<std::int32_t>(1 + fed.drafted);
+  fed.upper = fed.count;
+  fed.sample = true;
+  fed.next_drafts = work.next_drafts;
+  std::vector<TokenId> tokens{lane.next};
+  tokens.insert(tokens.end(), lane.drafts.begin(), lane.drafts.end());
+  if (auto ok = lane.state->append(tokens); !ok) return ok.error();
+  return fed;
+}
+
+Result<std::vector<LaneWork>> EngineCore::collect_work(const StepPlan& plan, StepResult& result) {
+  std::vector<LaneWork> all;
+  for (const PrefillWork& work : plan.prefill) {
+    Lane& lane = *find(work.id);
+    if (!lane.error.empty()) {
+      result.lanes.push_back(idle_result(lane));
+      continue;
+    }
+    auto fed = feed_prefill(lane, work);
+    if (!fed) return fed.error();
+    all.push_back(std::move(*fed));
+  }
+  for (const DecodeWork& work : plan.decode) {
+    Lane& lane = *find(work.id);
+    if (!lane.error.empty() || lane.state->length() == lane.state->capacity()) {
+      result.lanes.push_back(idle_result(lane));
+      continue;
+    }
+    auto fed = feed_decode(lane, work);
+    if (!fed) return fed.error();
+    all.push_back(std::move(*fed));
+  }
+  return all;
+}
+
+Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
+  RowBatch rows;
+  ForwardOptions options;
+  options.taps = drafts();
+  bool shortened = false;
+  std::int32_t first_row = 0;
+  for (LaneWork& lane : work) {
+    rows.add(*lane.lane->state, lane.start, lane.count);
+    options.upper_rows.push_back(lane.upper);
+    shortened = shortened || lane.upper < lane.count;
+    lane.first_row = first_row;
+    first_row += lane.upper;
+  }
+  if (!shortened) options.upper_rows.clear();
+  return forward_.run(rows, options);
+}
+
+Result<void> EngineCore::sample(std::vector<LaneWork>& work, const ForwardResult& rows) {
+  std::vector<std::int32_t> wanted;
+  for (const LaneWork& lane : work) {
+    if (!lane.sample) continue;
+    const std::int32_t rows_sampled = lane.lane->decoding ? lane.count : 1;
+    for (std::int32_t i = lane.upper - rows_sampled; i < lane.upper; ++i) wanted.push_back(lane.first_row + i);
+  }
+  if (wanted.empty()) return {};
+  const auto logits = forward_.logits(rows, wanted);
+  if (!logits) return logits.error();
+  std::int32_t row = 0;
+  for (LaneWork& lane : work) {
+    if (!lane.sample) continue;
+    const std::int32_t rows_sampled = lane.lane->decoding ? lane.count : 1;
+    sample_lane(lane, *logits, row);
+    row += rows_sampled;
+  }
+  return {};
+}
+
+// Keyed exact verification: the choice of a row depends on (seed, position, logits, tokens before it) only. A draft is accepted if it
+// is that choice, so the text is the one that decoding without drafts gives.
+void EngineCore::sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row) {
+  Lane& lane = *work.lane;
+  if (!lane.decoding) lane.sampler.begin(lane.state->tokens());
+  const std::int64_t committed = lane.decoding ? work.start + 1 : work.start + work.count;
+  for (std::uint32_t i = 0; i <= work.drafted; ++i) {
+    const float* row = logits.row<float>(first_row + static_cast<std::int64_t>(i));
+    auto token = lane.sampler.sample({row, static_cast<std::size_t>(logits.cols)}, committed + i);
+    if (!token) {
+      lane.error = token.error().message();
+      break;
+    }
+    lane.next = token->id;
+    work.emitted.push_back(std::move(*token));
+    if (i < work.drafted && lane.drafts[i] == lane.next) {
+      ++work.accepted;
+      continue;
+    }
+    break;
+  }
+  lane.decoding = true;
+  lane.drafts.clear();
+  const auto kept = lane.state->truncate(committed + work.accepted);
+  if (!kept) lane.error = kept.error().message();
+}
+
+Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult& rows) {
+  if (!drafts()) return {};
+  RowBatch committed;
+  std::vector<std::int32_t> numbers;
+  std::vector<DraftLane> wanted;
+  std::vector<Lane*> drafting;
+  for (const LaneWork& lane : work) {
+    SequenceState& state = *lane.lane->state;
+    const auto kept = static_cast<std::int32_t>(state.length() - lane.start);
+    const std::int32_t rejected = lane.count - kept;
+    const std::int32_t insert = std::min<std::int32_t>(model_->config.window, lane.upper - rejected);
+    committed.add(state, state.length() - insert, insert);
+    for (std::int32_t i = insert; i > 0; --i) numbers.push_back(lane.first_row + lane.upper - rejected - i);
+    const std::int64_t room = std::min<std::int64_t>(state.capacity() - state.length(), info_.chunk_rows_max) - 1;
+    const std::int64_t count = std::min<std::int64_t>({static_cast<std::int64_t>(lane.next_drafts), info_.drafts_max, room});
+    if (count < 1 || !lane.lane->error.empty()) continue;
+    wanted.push_back({&state, lane.lane->next, static_cast<int>(count)});
+    drafting.push_back(lane.lane);
+  }
+  const Tensor features = forward_.workspace().f32(committed.rows(), rows.taps.cols);
+  copy_rows(rows.taps, numbers, features);
+  if (auto ok = draft_network_.insert(committed, features); !ok) return ok;
+  auto proposed = draft_network_.propose(wanted);
+  if (!proposed) return proposed.error();
+  for (std::size_t i = 0; i < drafting.size(); ++i) drafting[i]->drafts = std::move((*proposed)[i].tokens);
+  return {};
+}
+
+}  // namespace tandem::gpu

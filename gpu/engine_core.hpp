@@ -1,0 +1,51 @@
+// EngineCore: the Engine over a loaded Model. A step is: agree on the plan, close and open lanes, one forward pass over all rows, sample,
+// commit, prepare the next drafts.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "gpu/engine.hpp"
+#include "gpu/engine_lane.hpp"
+#include "gpu/engine_plan_check.hpp"
+#include "gpu/model/dspark.hpp"
+#include "gpu/model/forward.hpp"
+#include "gpu/state/cache_pools.hpp"
+
+namespace tandem::gpu {
+
+class EngineCore final : public Engine {
+ public:
+  EngineCore(std::unique_ptr<Model> model, CacheLayout layout, EngineInfo info);
+
+  const EngineInfo& info() const noexcept override { return info_; }
+  Result<StepResult> step(const StepPlan& plan) override;
+
+ private:
+  Result<StepResult> execute(const StepPlan& plan);
+  // Errors: mismatch if any rank has another plan.
+  Result<void> agree(std::uint64_t hash);
+  Result<void> close_and_open(const StepPlan& plan);
+  // Feeds the plan's tokens into the sequences and lists the work; dead and full lanes are answered in `result`.
+  Result<std::vector<LaneWork>> collect_work(const StepPlan& plan, StepResult& result);
+  Result<LaneWork> feed_prefill(Lane& lane, const PrefillWork& work);
+  Result<LaneWork> feed_decode(Lane& lane, const DecodeWork& work);
+  Result<ForwardResult> forward(std::vector<LaneWork>& work);
+  // Samples every lane's rows, accepts drafts, takes rejected rows back.
+  Result<void> sample(std::vector<LaneWork>& work, const ForwardResult& rows);
+  void sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row);
+  // Inserts committed rows into the draft context and prepares drafts.
+  Result<void> draft(std::vector<LaneWork>& work, const ForwardResult& rows);
+  Lane* find(SequenceId id) noexcept;
+  bool drafts() const noexcept { return info_.drafts_max > 0; }
+
+  std::unique_ptr<Model> model_;
+  EngineInfo info_;
+  CachePools pools_;
+  ForwardPass forward_;
+  DraftNetwork draft_network_;
+  std::map<SequenceId, Lane> lanes_;
+  std::string failure_;  // why the engine is dead
+};
+
+}  // namespace tandem::gpu

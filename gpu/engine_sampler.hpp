@@ -1,0 +1,39 @@
+// LaneSampler: how one sequence of an engine draws its tokens: parameters, what was generated so far, and the thinking budget.
+//
+// A draw depends on the logits, the tokens before it and (seed, position) only, so that a token is the same whether it is drawn in
+// decode, in a verify row, in any batch or again after a crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engram/error.hpp"
+#include "gpu/step_plan.hpp"
+
+namespace tandem::gpu {
+
+class LaneSampler {
+ public:
+  LaneSampler() = default;
+  LaneSampler(SamplingParams params, std::size_t replayed) : params_(std::move(params)), replayed_(replayed) {}
+
+  // Tells the prompt, replayed ids included, before the first draw.
+  void begin(std::span<const TokenId> prompt);
+  // Draws the token of `position` from the model's logits and counts it as generated. Errors: corrupt if the logits are not finite.
+  Result<SampledToken> sample(std::span<const float> logits, std::int64_t position);
+
+ private:
+  // The token that the thinking budget demands now, or -1.
+  TokenId forced_token() const noexcept;
+  void count(TokenId token);
+
+  SamplingParams params_;
+  std::size_t replayed_ = 0;
+  std::vector<TokenId> prompt_;
+  std::vector<TokenId> generated_;
+  bool thinking_ended_ = false;
+};
+
+}  // namespace tandem::gpu

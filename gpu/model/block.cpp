@@ -1,0 +1,53 @@
+// One transformer block, (3)-(7): attention site and FFN site around the residual streams. Backbone layers and draft stages differ
+// only in what their attention sees.
+#include "gpu/model/blocks.hpp"
+#include "gpu/model/row_copy.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+void show_mix(const StepContext& step, const char* pre, const char* post, const char* comb, const HcMix& mix) {
+  const std::int64_t rows = mix.pre.rows;
+  const std::int64_t mult = mix.pre.cols;
+  step.show(pre, mix.pre, {rows, mult});
+  step.show(post, mix.post, {rows, mult});
+  step.show(comb, mix.comb, {rows, mult, mult});
+}
+
+}  // namespace
+
+Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape moe, Residual& residual,
+                       const AttentionFn& attention) {
+  const Workspace::Scope scope(step.workspace);
+  const ModelConfig& config = step.config();
+  const std::int64_t rows = residual.streams.rows;
+  step.show("stream_in", residual.streams, {rows, config.hc_mult, config.hidden});
+  step.show("pre_in", residual.pre, {rows, config.hc_mult});
+
+  const HcMix attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn);
+  show_mix(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
+  const Tensor attention_in = mhc_input(step, residual.streams, residual.pre, weights.attn_norm);
+  step.show("attn_in", attention_in, {rows, config.hidden});
+  const auto attention_out = attention(attention_in);
+  if (!attention_out) return attention_out.error();
+  step.show("attn_out", *attention_out, {rows, config.hidden});
+  step.ops().mhc_expand(residual.streams, *attention_out, attention_mix, step.rounds());
+
+  const HcMix ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn);
+  show_mix(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
+  const Tensor ffn_in = mhc_input(step, residual.streams, attention_mix.pre, weights.ffn_norm);
+  step.show("ffn_in", ffn_in, {rows, config.hidden});
+  const auto ffn_out = mixture_of_experts(step, weights.moe, moe, ffn_in);
+  if (!ffn_out) return ffn_out.error();
+  step.show("ffn_out", *ffn_out, {rows, config.hidden});
+  step.ops().mhc_expand(residual.streams, *ffn_out, ffn_mix, step.rounds());
+
+  for (std::int64_t row = 0; row < rows; ++row) {
+    copy_row(ffn_mix.pre.row<float>(row), residual.pre.row<float>(row), config.hc_mult);
+  }
+  step.show("stream_out", residual.streams, {rows, config.hc_mult, config.hidden});
+  step.show("pre_out", residual.pre, {rows, config.hc_mult});
+  return {};
+}
+
+}  // namespace tandem::gpu

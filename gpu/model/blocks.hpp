@@ -1,0 +1,108 @@
+// The blocks of the forward pass, one source file each, in the order in which a row meets them.
+//
+// Symbols: T rows, D hidden, C residual streams, H heads of this rank, d head dim, W window. All tensors are f32 and hold bf16 values
+// where the numerics round. Equation numbers (1)-(8), (A1)-(A7), (I1)-(I6), (M1)-(M5) are those of docs' account of the forward pass.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "gpu/model/step_context.hpp"
+
+namespace tandem::gpu {
+
+// Residual streams S [T, C*D] and the collapse weights `pre` [T, C] made at the previous site.
+struct Residual {
+  Tensor streams;
+  Tensor pre;
+};
+
+// The choices that layers pass down within one step: SEL (entries to attend to) and CAND (blocks a later indexer may use).
+struct Selection {
+  Tensor selected;                        // i32 [T, topk]
+  std::vector<std::int32_t> counts;       // [T]
+  std::vector<std::uint64_t> candidates;  // [T, candidate_words] bit masks over blocks
+  std::size_t candidate_words = 0;
+};
+
+// Where an attention site works: weights, angles and the rings that its window entries go to, one per row.
+struct AttentionSite {
+  const AttentionWeights& weights;
+  RopeView rope;
+  std::span<const RecordRing> rings;
+};
+
+// Latents of the groups that complete in this step.
+struct Latents {
+  Tensor values;                          // [n, d] before rotation
+  std::vector<std::int32_t> entries;      // [n] entry number j
+  std::vector<std::int64_t> positions;    // [n] position of the group's first token, j * ratio
+  std::vector<SequenceState*> sequences;  // [n]
+};
+
+struct MoeShape {
+  int experts_per_token = 0;
+  bool image_bias = false;  // rows of image tokens select with bias_vl
+};
+
+// --- embedding.cpp ---
+// (1) S = [e, e, .., e], pre = one-hot on stream 0. The tensors are taken from the workspace.
+Residual embed(const StepContext& step);
+
+// --- engram_hook.cpp ---
+// (2) Adds the gated Engram value to all streams, before anything else in the layer.
+Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams);
+
+// --- mhc.cpp ---
+// (3) Coefficients of a site from the streams entering it.
+HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights);
+// (4) RMSNorm of the streams collapsed with the mix of the *previous* site.
+Tensor mhc_input(const StepContext& step, const Tensor& streams, const Tensor& pre, const DenseF32& norm);
+
+// --- block.cpp ---
+// (3)-(7) One transformer block: attention site, FFN site; leaves the next collapse weights in residual.pre.
+using AttentionFn = std::function<Result<Tensor>(const Tensor& input)>;
+Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape moe, Residual& residual,
+                       const AttentionFn& attention);
+
+// --- attention.cpp ---
+// (A1) qr = RMSNorm(a wq_a^T) [T, q_lora]; q = rope(qr wq_b^T) [T, H*d].
+Tensor low_rank_query(const StepContext& step, const AttentionSite& site, const Tensor& input);
+Tensor rotated_query(const StepContext& step, const AttentionSite& site, const Tensor& low_rank);
+// (A2) Window entries of all rows into their rings.
+void store_window(const StepContext& step, const AttentionSite& site, const Tensor& input);
+// (A4)-(A7) Attention, inverse rotation, grouped output projection, summed over ranks: [T, D].
+Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const Tensor& query,
+                      std::span<const AttentionRow> rows);
+// 4.1 as a whole for backbone layer `layer`. `entries_stored`: the source's entries of these rows are in the caches already.
+Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tensor& input, Selection& selection,
+                                  bool entries_stored);
+
+// --- compressor.cpp ---
+// 4.2 Latents of the groups of the KV source `layer` that these rows complete; keeps the rows of open groups.
+Latents compress(const StepContext& step, int layer, const Tensor& input);
+// (A3) Rotates and stores the latents as compressed entries.
+void store_entries(const StepContext& step, int layer, Latents& latents);
+
+// --- indexer.cpp ---
+// (I1) Index keys of the latents (before their rotation) into the owner's cache.
+void store_index_keys(const StepContext& step, int layer, const Latents& latents);
+// (I2)-(I6) Chooses SEL, and publishes or obeys CAND. `low_rank` is the qr of the attention.
+void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank, Selection& selection);
+Selection make_selection(const StepContext& step);
+
+// --- moe.cpp ---
+// (M1)-(M5) Routed and shared experts, summed over ranks: [T, D].
+Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input);
+
+// --- partial_sum.cpp ---
+// Sums FP32 partial products [slices*T, D] over slices and ranks in K order and rounds once: [T, D].
+Result<Tensor> sum_partials(const StepContext& step, const Tensor& partials);
+
+// --- head.cpp ---
+// (8) logits [n, vocab] of collapsed rows [n, D]: RMSNorm, this rank's vocabulary rows, all-gather.
+Result<Tensor> head_logits(const StepContext& step, const Tensor& hidden, const DenseF32& norm);
+
+}  // namespace tandem::gpu

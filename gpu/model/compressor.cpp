@@ -1,0 +1,132 @@
+// The compressed KV of a source layer: one entry per token (ratio 1) or per pair of tokens (ratio 2).
+//
+// Ratio 2 pools a pair by a softmax over its two tokens, for each channel by itself. A pair may be cut by a step boundary: the even
+// row waits in the sequence's open-group ring, addressed by its position, so that any accepted length of a verify burst can resume.
+// Nothing partial is ever attended to; the window covers the waiting token.
+#include <algorithm>
+#include <cstddef>
+
+#include "gpu/model/blocks.hpp"
+#include "gpu/model/row_copy.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+// k and g of all rows, FP32 and unrounded.
+struct GateRows {
+  Tensor key, gate;
+};
+
+// Rows of the pairs that complete in this step: `a` the even token, `b` the odd one.
+struct Pairs {
+  Tensor key_a, gate_a, key_b, gate_b;
+};
+
+void normalise(const StepContext& step, const DenseF32& norm, const Tensor& from, const Tensor& to) {
+  step.ops().rmsnorm(from, norm, step.config().norm_eps, step.rounds(), to);
+}
+
+void add_latent(Latents& latents, SequenceState& sequence, std::int64_t entry, int ratio) {
+  latents.entries.push_back(static_cast<std::int32_t>(entry));
+  latents.positions.push_back(entry * ratio);
+  latents.sequences.push_back(&sequence);
+}
+
+Latents compress_each(const StepContext& step, const CompressorWeights& w, const Tensor& input) {
+  Latents latents;
+  latents.values = step.workspace.f32(input.rows, w.wkv.n);
+  const Workspace::Scope scope(step.workspace);
+  const Tensor product = step.workspace.f32(input.rows, w.wkv.n);
+  step.ops().linear(input, w.wkv, step.mode(w.wkv), product);
+  normalise(step, w.norm, product, latents.values);
+  for (std::int32_t row = 0; row < step.rows.rows(); ++row) {
+    add_latent(latents, step.rows.sequence(row), step.rows.position(row), 1);
+  }
+  return latents;
+}
+
+// Keeps the newest rows of every segment for the steps to come.
+void keep_open_rows(const StepContext& step, int layer, const GateRows& rows) {
+  const std::int64_t width = rows.key.cols;
+  for (const Segment& segment : step.rows.segments()) {
+    const auto keep = static_cast<std::int32_t>(std::min<std::int64_t>(segment.count, segment.sequence->open_slots()));
+    for (std::int32_t i = segment.count - keep; i < segment.count; ++i) {
+      float* open = segment.sequence->open_row(layer, segment.first_position + i);
+      copy_row(rows.key.row<float>(segment.first_row + i), open, width);
+      copy_row(rows.gate.row<float>(segment.first_row + i), open + width, width);
+    }
+  }
+}
+
+// Gathers the two rows of each completed pair, the even one from this step or from the ring. Row i of `pairs` belongs to latent i.
+void gather_pairs(const StepContext& step, int layer, const GateRows& rows, const Pairs& pairs) {
+  const std::int64_t width = rows.key.cols;
+  std::int64_t pair = 0;
+  for (const Segment& segment : step.rows.segments()) {
+    for (std::int32_t i = 0; i < segment.count; ++i) {
+      const std::int64_t position = segment.first_position + i;
+      if (position % 2 == 0) continue;
+      const std::int32_t row = segment.first_row + i;
+      const float* open = segment.sequence->open_row(layer, position - 1);
+      copy_row(i > 0 ? rows.key.row<float>(row - 1) : open, pairs.key_a.row<float>(pair), width);
+      copy_row(i > 0 ? rows.gate.row<float>(row - 1) : open + width, pairs.gate_a.row<float>(pair), width);
+      copy_row(rows.key.row<float>(row), pairs.key_b.row<float>(pair), width);
+      copy_row(rows.gate.row<float>(row), pairs.gate_b.row<float>(pair), width);
+      ++pair;
+    }
+  }
+}
+
+Latents completed_pairs(const StepContext& step) {
+  Latents latents;
+  for (std::int32_t row = 0; row < step.rows.rows(); ++row) {
+    const std::int64_t position = step.rows.position(row);
+    if (position % 2 == 1) add_latent(latents, step.rows.sequence(row), position / 2, 2);
+  }
+  return latents;
+}
+
+Latents compress_pairs(const StepContext& step, int layer, const CompressorWeights& w, const Tensor& input) {
+  Latents latents = completed_pairs(step);
+  const auto count = static_cast<std::int64_t>(latents.entries.size());
+  const std::int64_t width = w.wkv.n;
+  latents.values = step.workspace.f32(count, width);
+
+  const Workspace::Scope scope(step.workspace);
+  const GateRows rows{step.workspace.f32(input.rows, width), step.workspace.f32(input.rows, width)};
+  step.ops().linear(input, w.wkv, {step.mode(w.wkv).q8, false}, rows.key);
+  step.ops().linear(input, w.wgate, {step.mode(w.wgate).q8, false}, rows.gate);
+  if (count > 0) {
+    const Pairs pairs{step.workspace.f32(count, width), step.workspace.f32(count, width), step.workspace.f32(count, width),
+                      step.workspace.f32(count, width)};
+    gather_pairs(step, layer, rows, pairs);
+    const Tensor pooled = step.workspace.f32(count, width);
+    step.ops().pool_pair(pairs.key_a, pairs.gate_a, pairs.key_b, pairs.gate_b, step.rounds(), pooled);
+    normalise(step, w.norm, pooled, latents.values);
+  }
+  keep_open_rows(step, layer, rows);
+  return latents;
+}
+
+}  // namespace
+
+Latents compress(const StepContext& step, int layer, const Tensor& input) {
+  const CompressorWeights& weights = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.compressor;
+  const int ratio = step.config().roles[static_cast<std::size_t>(layer)].ratio;
+  Latents latents = ratio == 1 ? compress_each(step, weights, input) : compress_pairs(step, layer, weights, input);
+  step.show("latent", latents.values, {latents.values.rows, latents.values.cols});
+  return latents;
+}
+
+void store_entries(const StepContext& step, int layer, Latents& latents) {
+  if (latents.entries.empty()) return;
+  const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
+  step.ops().rope(latents.values, 1, latents.positions, step.model.rope_of(role), false, step.rounds());
+  step.show("ckv_pre_n4", latents.values, {latents.values.rows, latents.values.cols});
+  std::vector<PagedRecords> caches;
+  caches.reserve(latents.sequences.size());
+  for (const SequenceState* sequence : latents.sequences) caches.push_back(sequence->entries(layer));
+  step.ops().write_entries(latents.values, caches, latents.entries);
+}
+
+}  // namespace tandem::gpu

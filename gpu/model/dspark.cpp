@@ -1,0 +1,102 @@
+// DSpark stages: context insertion and the block pass. The Markov chain is in markov_chain.cpp.
+#include "gpu/model/dspark.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "gpu/model/markov_chain.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+std::string stage_scope(std::size_t stage) { return "mtp." + std::to_string(stage) + "."; }
+
+std::vector<RecordRing> draft_rings(const RowBatch& rows, int stage) {
+  std::vector<RecordRing> rings;
+  rings.reserve(static_cast<std::size_t>(rows.rows()));
+  for (std::int32_t row = 0; row < rows.rows(); ++row) rings.push_back(rows.sequence(row).draft_window(stage));
+  return rings;
+}
+
+RowBatch block_rows(std::span<const DraftLane> lanes, const DsparkConfig& config) {
+  RowBatch rows;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.block_size), config.noise_token_id);
+  for (const DraftLane& lane : lanes) {
+    tokens.front() = lane.anchor;
+    rows.add_block(*lane.sequence, lane.sequence->length(), tokens);
+  }
+  return rows;
+}
+
+// Every row of a block sees the same keys: the last W committed positions and the whole block. They are consecutive in the ring.
+std::vector<AttentionRow> block_attention(const RowBatch& rows, std::span<const RecordRing> rings, int window) {
+  std::vector<AttentionRow> attention(rings.size());
+  for (const Segment& segment : rows.segments()) {
+    for (std::int32_t i = 0; i < segment.count; ++i) {
+      const auto row = static_cast<std::size_t>(segment.first_row + i);
+      attention[row].window = rings[row];
+      attention[row].window_first = std::max<std::int64_t>(0, segment.first_position - window);
+      attention[row].window_last = segment.first_position + segment.count - 1;
+    }
+  }
+  return attention;
+}
+
+Result<Tensor> block_site(const StepContext& step, const AttentionSite& site, const Tensor& input) {
+  const Tensor query = rotated_query(step, site, low_rank_query(step, site, input));
+  store_window(step, site, input);
+  return attend(step, site, query, block_attention(step.rows, site.rings, step.config().window));
+}
+
+Result<void> run_stages(StepContext& step, Residual& residual) {
+  const auto& stages = step.model.weights.dspark.stages;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    step.scope = stage_scope(stage);
+    const std::vector<RecordRing> rings = draft_rings(step.rows, static_cast<int>(stage));
+    const AttentionSite site{stages[stage].attn, step.model.rope_plain, rings};
+    const auto attention = [&](const Tensor& input) { return block_site(step, site, input); };
+    const MoeShape moe{step.config().dspark.experts_per_token, false};
+    if (auto ok = run_block(step, stages[stage], moe, residual, attention); !ok) return ok;
+  }
+  step.scope.clear();
+  return {};
+}
+
+}  // namespace
+
+Result<void> DraftNetwork::insert(const RowBatch& rows, const Tensor& features, Probe* probe) {
+  if (rows.rows() == 0) return {};
+  const Workspace::Scope scope(workspace_);
+  StepContext step{model_, workspace_, rows, probe, {}};
+  const DsparkWeights& weights = model_.weights.dspark;
+  const Tensor product = workspace_.f32(rows.rows(), model_.config.hidden);
+  const Tensor main = workspace_.f32(rows.rows(), model_.config.hidden);
+  step.ops().linear(features, weights.main_proj, step.mode(weights.main_proj), product);
+  step.ops().rmsnorm(product, weights.main_norm, model_.config.norm_eps, step.rounds(), main);
+  step.show("main_x", main, {main.rows, main.cols});
+  for (std::size_t stage = 0; stage < weights.stages.size(); ++stage) {
+    step.scope = stage_scope(stage) + "ctx.";
+    const std::vector<RecordRing> rings = draft_rings(rows, static_cast<int>(stage));
+    store_window(step, {weights.stages[stage].attn, model_.rope_plain, rings}, main);
+  }
+  return {};
+}
+
+Result<std::vector<Draft>> DraftNetwork::propose(std::span<const DraftLane> lanes, Probe* probe) {
+  if (lanes.empty()) return std::vector<Draft>{};
+  const Workspace::Scope scope(workspace_);
+  const RowBatch rows = block_rows(lanes, model_.config.dspark);
+  StepContext step{model_, workspace_, rows, probe, {}};
+  Residual residual = embed(step);
+  if (auto ok = run_stages(step, residual); !ok) return ok.error();
+
+  const Tensor hidden = workspace_.f32(rows.rows(), model_.config.hidden);
+  step.ops().mhc_collapse(residual.streams, residual.pre, step.rounds(), hidden);
+  step.show("hid", hidden, {hidden.rows, hidden.cols});
+  const auto base = head_logits(step, hidden, model_.weights.dspark.norm);
+  if (!base) return base.error();
+  step.show("base_logits", *base, {base->rows, base->cols});
+  return chain_drafts(step, {hidden, *base}, lanes);
+}
+
+}  // namespace tandem::gpu

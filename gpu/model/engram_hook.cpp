@@ -1,0 +1,31 @@
+// (2) Engram: a gated n-gram memory written into all residual streams, before everything else in its layer.
+//
+// The 24 rows of a position are one input vector; one linear gives a key for every stream and one value for all of them. The mixed
+// stream itself is the query. Image positions look nothing up and pass through unchanged.
+#include "gpu/model/blocks.hpp"
+
+namespace tandem::gpu {
+
+Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams) {
+  const ModelConfig& config = step.config();
+  const EngramWeights& weights = step.model.weights.layers[static_cast<std::size_t>(layer)].engram;
+  EngramTables& tables = *step.model.engram;
+  const std::int64_t rows = step.row_count();
+  step.show("engram_in", streams, {rows, config.hc_mult, config.hidden});
+
+  const Workspace::Scope scope(step.workspace);
+  const Tensor values = step.workspace.f32(rows, config.engram.row_width());
+  if (auto ok = tables.collect(request, tables.table_of(layer), values); !ok) return ok;
+  step.show("engram_rows", values, {rows, config.engram.columns(), config.engram.head_dim});
+  const Tensor keys_and_value = step.workspace.f32(rows, weights.wkv.n);
+  step.ops().linear(values, weights.wkv, step.mode(weights.wkv), keys_and_value);
+  step.show("engram_kv", keys_and_value, {rows, keys_and_value.cols});
+
+  std::vector<std::uint8_t> keep;
+  keep.reserve(static_cast<std::size_t>(rows));
+  for (const std::int32_t token : step.rows.tokens()) keep.push_back(token == config.image_token_id ? 0 : 1);
+  step.ops().engram_gate(streams, keys_and_value, weights, keep.data(), config, step.rounds());
+  return {};
+}
+
+}  // namespace tandem::gpu

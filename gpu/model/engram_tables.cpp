@@ -1,0 +1,132 @@
+// Opening the tables and moving rows from the reader into a tensor.
+#include "gpu/model/engram_tables.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "engram/hash.hpp"
+#include "engram/storage.hpp"
+#include "gpu/checkpoint/engram_extents.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+// A drive that needs longer than this for one step's rows is broken.
+constexpr std::chrono::seconds read_timeout{60};
+
+engram::FileExtent file_extent(const RowExtent& extent) {
+  return {extent.file, extent.offset, static_cast<std::uint64_t>(extent.rows * extent.row_bytes)};
+}
+
+// Opens every table of the checkpoint and looks at a sample of its rows.
+Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelConfig& config, const Checkpoint& checkpoint) {
+  const auto extents = find_engram_extents(checkpoint, config);
+  if (!extents) return extents.error();
+  const auto storage = std::make_shared<engram::Storage>();
+  std::vector<std::unique_ptr<engram::RowStore>> stores;
+  for (const EngramExtents& extent : *extents) {
+    engram::ShardTable table;
+    table.shape.head_dim = config.engram.head_dim;
+    table.rows = extent.codes.rows;
+    table.codes = file_extent(extent.codes);
+    table.scales = file_extent(extent.scales);
+    auto store = engram::open_shard_store(table, storage);
+    if (!store) return store.error();
+    if (auto ok = engram::check_rows(**store); !ok) return ok.error();
+    stores.push_back(std::move(*store));
+  }
+  return stores;
+}
+
+engram::GeometrySpec geometry_spec(const EngramConfig& config, engram::ClassId pad_class) {
+  engram::GeometrySpec spec;
+  spec.layers = config.layers;
+  spec.rows = config.rows;
+  spec.max_ngram = config.max_ngram;
+  spec.heads = config.heads;
+  spec.head_dim = config.head_dim;
+  spec.vocab_size = config.vocab_size;
+  spec.compressed_vocab_size = config.compressed_vocab_size;
+  spec.pad_class = pad_class;
+  return spec;
+}
+
+}  // namespace
+
+EngramRequest::~EngramRequest() {
+  if (reader_ == nullptr) return;
+  for (const engram::Ticket ticket : tickets_) reader_->drop(ticket);
+}
+
+EngramTables::EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
+                           std::vector<std::unique_ptr<engram::RowStore>> stores)
+    : image_token_id_(config.image_token_id),
+      map_(std::move(map)),
+      geometry_(std::move(geometry)),
+      reader_(std::move(stores)) {}
+
+Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& config, const Checkpoint& checkpoint,
+                                                         const std::filesystem::path& cache_folder) {
+  const auto cache = cache_folder.empty() ? cache_folder : cache_folder / "engram_token_map.i32";
+  auto map = engram::TokenMap::open(checkpoint.folder(), cache, {config.vocab_size, config.engram.compressed_vocab_size});
+  if (!map) return map.error();
+  auto geometry = engram::Geometry::make(geometry_spec(config.engram, map->class_of(config.engram.pad_token_id)));
+  if (!geometry) return geometry.error();
+  auto stores = open_stores(config, checkpoint);
+  if (!stores) return stores.error();
+  return std::unique_ptr<EngramTables>(
+      new EngramTables(config, std::move(*map), std::move(*geometry), std::move(*stores)));
+}
+
+std::size_t EngramTables::table_of(int layer) const noexcept {
+  const auto& layers = geometry_.layers;
+  const auto found = std::find_if(layers.begin(), layers.end(), [&](const auto& table) { return table.layer == layer; });
+  return static_cast<std::size_t>(found - layers.begin());
+}
+
+Result<std::vector<engram::RowId>> EngramTables::row_ids(std::size_t table, const RowBatch& rows) const {
+  const auto columns = static_cast<std::size_t>(geometry_.columns());
+  std::vector<engram::RowId> ids(static_cast<std::size_t>(rows.rows()) * columns);
+  std::vector<engram::ClassId> classes;
+  for (const Segment& segment : rows.segments()) {
+    const std::int64_t before = std::min<std::int64_t>(geometry_.look_back(), segment.first_position);
+    const auto tokens = segment.sequence->tokens().subspan(static_cast<std::size_t>(segment.first_position - before),
+                                                           static_cast<std::size_t>(before + segment.count));
+    classes.clear();
+    for (const std::int32_t token : tokens) {
+      classes.push_back(token == image_token_id_ ? engram::dead_class : map_.class_of(token));
+    }
+    const std::span<const engram::ClassId> all(classes);
+    const std::span<engram::RowId> out(ids.data() + static_cast<std::size_t>(segment.first_row) * columns,
+                                       static_cast<std::size_t>(segment.count) * columns);
+    const auto split = static_cast<std::size_t>(before);
+    if (auto ok = engram::hash_rows(geometry_, table, all.first(split), all.subspan(split), out); !ok) return ok.error();
+  }
+  return ids;
+}
+
+Result<EngramRequest> EngramTables::prefetch(const RowBatch& rows) {
+  std::vector<engram::Ticket> tickets;
+  for (std::size_t table = 0; table < reader_.tables(); ++table) {
+    auto ids = row_ids(table, rows);
+    auto ticket = ids ? reader_.prefetch(table, std::move(*ids)) : Result<engram::Ticket>(ids.error());
+    if (!ticket) {
+      const EngramRequest dropped(&reader_, std::move(tickets));
+      return ticket.error();
+    }
+    tickets.push_back(*ticket);
+  }
+  return EngramRequest(&reader_, std::move(tickets));
+}
+
+Result<void> EngramTables::collect(const EngramRequest& request, std::size_t table, const Tensor& out) {
+  auto rows = reader_.wait(request.ticket(table), read_timeout);
+  if (!rows) return rows.error();
+  engram::dequantise(rows->codes, rows->scales,
+                     {static_cast<float*>(out.data), static_cast<std::size_t>(out.rows * out.cols)});
+  return {};
+}
+
+}  // namespace tandem::gpu

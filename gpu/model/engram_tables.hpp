@@ -1,0 +1,63 @@
+// EngramTables: the n-gram memory of a model as the forward pass sees it: token ids in, dequantised rows out, read in the background.
+//
+// Rows depend on token ids alone. A step asks for the rows of all its Engram layers before layer 0 runs and collects them at each layer;
+// the look-back is the tail of the sequence's own token list, so nothing is carried from step to step and nothing is rolled back.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "engram/geometry.hpp"
+#include "engram/reader.hpp"
+#include "engram/token_map.hpp"
+#include "gpu/checkpoint/checkpoint.hpp"
+#include "gpu/config.hpp"
+#include "gpu/model/row_batch.hpp"
+
+namespace tandem::gpu {
+
+// The tickets of one step, one a layer; those not collected are dropped on destruction.
+class EngramRequest {
+ public:
+  EngramRequest() = default;
+  EngramRequest(engram::Reader* reader, std::vector<engram::Ticket> tickets) : reader_(reader), tickets_(std::move(tickets)) {}
+  ~EngramRequest();
+  EngramRequest(EngramRequest&& other) noexcept : reader_(other.reader_), tickets_(std::move(other.tickets_)) {
+    other.reader_ = nullptr;
+  }
+  EngramRequest& operator=(EngramRequest&&) = delete;
+  engram::Ticket ticket(std::size_t table) const noexcept { return tickets_[table]; }
+
+ private:
+  engram::Reader* reader_ = nullptr;
+  std::vector<engram::Ticket> tickets_;
+};
+
+class EngramTables {
+ public:
+  // Opens the tables where the checkpoint keeps them. `cache_folder` may keep a token map built from tokenizer.json (empty: not kept).
+  // Errors: those of TokenMap, Geometry and RowStore; not_found or mismatch for a missing or misshapen table.
+  static Result<std::unique_ptr<EngramTables>> open(const ModelConfig& config, const Checkpoint& checkpoint,
+                                                    const std::filesystem::path& cache_folder);
+
+  // Returns the index of an Engram layer among all Engram layers; requires that `layer` is one.
+  std::size_t table_of(int layer) const noexcept;
+  // Row ids of every row of the batch for one table: [T, columns]; no_row at image tokens.
+  Result<std::vector<engram::RowId>> row_ids(std::size_t table, const RowBatch& rows) const;
+  // Starts reading the rows of all tables.
+  Result<EngramRequest> prefetch(const RowBatch& rows);
+  // Waits for one table's rows and writes their values: out [T, columns * head_dim].
+  Result<void> collect(const EngramRequest& request, std::size_t table, const Tensor& out);
+
+ private:
+  EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
+               std::vector<std::unique_ptr<engram::RowStore>> stores);
+
+  int image_token_id_;
+  engram::TokenMap map_;
+  engram::Geometry geometry_;
+  engram::Reader reader_;
+};
+
+}  // namespace tandem::gpu

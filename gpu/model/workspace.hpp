@@ -1,0 +1,49 @@
+// Workspace: reusable memory for the intermediate tensors of one step.
+//
+// A stack: a Scope gives back everything taken since it began, so a layer's tensors cost the memory of one layer. Memory is kept
+// between steps and merged into one block, so a steady load allocates nothing. Contents are undefined when taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpu/tensor.hpp"
+
+namespace tandem::gpu {
+
+class Workspace {
+ public:
+  // Gives back on destruction what was taken during its life.
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace) noexcept
+        : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {}
+    ~Scope() {
+      workspace_.block_ = block_;
+      workspace_.used_ = used_;
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Workspace& workspace_;
+    std::size_t block_;
+    std::size_t used_;
+  };
+
+  // Forgets all tensors and merges the memory into one block. Call between steps.
+  void reset();
+  Tensor f32(std::int64_t rows, std::int64_t cols);
+  Tensor i32(std::int64_t rows, std::int64_t cols);
+  std::size_t bytes() const noexcept;
+
+ private:
+  std::byte* take(std::size_t bytes);
+
+  std::vector<Buffer> blocks_;
+  std::size_t block_ = 0;  // block in use
+  std::size_t used_ = 0;   // bytes taken from it
+};
+
+}  // namespace tandem::gpu
