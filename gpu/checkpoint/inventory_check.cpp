@@ -1,0 +1,117 @@
+// Holds a checkpoint against the inventory. One message a fault; the storage format is what the file's types say.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "gpu/checkpoint/inventory.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+// The storages that a use accepts, the usual ones first.
+std::span<const Storage> accepted_storages(TensorUse use) {
+  static constexpr std::array plain{Storage::bf16, Storage::f32};
+  static constexpr std::array table{Storage::bf16};
+  static constexpr std::array matrix{Storage::fp8_block32, Storage::fp4_block32, Storage::bf16, Storage::f32};
+  static constexpr std::array rows{Storage::fp8_rows};
+  switch (use) {
+    case TensorUse::plain:
+    case TensorUse::router: return plain;
+    case TensorUse::row_table: return table;
+    case TensorUse::matrix: return matrix;
+    case TensorUse::engram_rows: return rows;
+  }
+  return {};
+}
+
+// Packed FP4 is a byte pair of codes; some writers say U8 where the official files say I8.
+bool same_type(DType found, DType expected) {
+  return found == expected || (expected == DType::i8 && found == DType::u8);
+}
+
+std::string describe(const StoredTensor& tensor) { return describe(tensor.dtype, tensor.shape); }
+std::string describe(const TensorEntry& entry) { return describe(entry.dtype, entry.shape); }
+
+// "F8_E4M3 [128, 256]" of the official storage, then the types that would do as well.
+std::string expectation(const ExpectedTensor& tensor) {
+  std::string text = describe(stored_values(tensor, tensor.official));
+  for (Storage storage : accepted_storages(tensor.use)) {
+    if (storage == tensor.official) continue;
+    if (storage == Storage::fp4_block32 && tensor.shape.at(1) % 32 != 0) continue;
+    text += " or " + describe(stored_values(tensor, storage));
+  }
+  return text;
+}
+
+Error missing(const Checkpoint& checkpoint, const std::string& name, std::string expected) {
+  return {ErrorCode::not_found, checkpoint.folder().string() + ": " + name, "missing", std::move(expected)};
+}
+
+Result<void> check_scales(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage) {
+  const StoredTensor expected = stored_scales(tensor, storage);
+  const std::string name = tensor.scale_name();
+  const TensorPlace* place = checkpoint.find(name);
+  if (place == nullptr) {
+    return missing(checkpoint, name, fmt::format("{}, the scales of {}", describe(expected), tensor.name));
+  }
+  if (place->entry->dtype == expected.dtype && place->entry->shape == expected.shape) return {};
+  return Error{ErrorCode::mismatch, place->where(), describe(*place->entry),
+               fmt::format("{}, the scales of {}", describe(expected), tensor.name)};
+}
+
+// Names that the inventory explains, given how each matrix is stored.
+void note_known(std::set<std::string, std::less<>>& known, const ExpectedTensor& tensor, const Result<Storage>& storage) {
+  known.insert(tensor.name);
+  // Of a faulty tensor the scales count as explained: one fault, one message.
+  if (!storage || has_scales(*storage)) known.insert(tensor.scale_name());
+}
+
+}  // namespace
+
+Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor& tensor) {
+  const TensorPlace* place = checkpoint.find(tensor.name);
+  if (place == nullptr) return missing(checkpoint, tensor.name, expectation(tensor));
+  const std::span<const Storage> accepted = accepted_storages(tensor.use);
+  const auto storage = std::find_if(accepted.begin(), accepted.end(), [&](Storage s) {
+    return same_type(place->entry->dtype, stored_values(tensor, s).dtype);
+  });
+  if (storage == accepted.end() || place->entry->shape != stored_values(tensor, *storage).shape) {
+    return Error{ErrorCode::mismatch, place->where(), describe(*place->entry), expectation(tensor)};
+  }
+  if (has_scales(*storage)) {
+    if (auto scales = check_scales(checkpoint, tensor, *storage); !scales) return scales.error();
+  }
+  return *storage;
+}
+
+std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory,
+                               std::size_t most) {
+  std::vector<Error> faults;
+  std::set<std::string, std::less<>> known;
+  for (const ExpectedTensor& tensor : inventory) {
+    if (tensor.is_optional && checkpoint.find(tensor.name) == nullptr) continue;
+    const Result<Storage> storage = find_storage(checkpoint, tensor);
+    note_known(known, tensor, storage);
+    if (!storage && faults.size() < most) faults.push_back(storage.error());
+  }
+  for (const auto& [name, place] : checkpoint.tensors()) {
+    if (faults.size() >= most) break;
+    if (known.contains(name) || (config.has_vision && is_vision_tensor(name))) continue;
+    faults.push_back({ErrorCode::mismatch, place.where(), describe(*place.entry), "no such tensor in this configuration"});
+  }
+  return faults;
+}
+
+Result<void> check_inventory(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory) {
+  constexpr std::size_t told = 4;
+  const std::vector<Error> faults = find_faults(checkpoint, config, inventory, told + 1);
+  if (faults.empty()) return {};
+  Error first = faults.front();
+  for (std::size_t i = 1; i < std::min(told, faults.size()); ++i) first.expected += "; " + faults[i].message();
+  if (faults.size() > told) first.expected += "; and more";
+  return first;
+}
+
+}  // namespace tandem::gpu
