@@ -28,7 +28,7 @@ WEIGHTS = {
     arithmetic.series: 25, arithmetic.word_numbers: 10,
     tools.one_call: 90, tools.two_calls: 70, tools.no_call: 20,
     json_answers.json_answer: 60,
-    recall.needle: 70, recall.key_values: 25, recall.copy: 45, recall.copy_twice: 8, recall.remember_name: 15,
+    recall.needle: 60, recall.quote: 25, recall.key_values: 25, recall.copy: 45, recall.copy_twice: 8, recall.remember_name: 15,
     talk.talk: 45, talk.obey_system: 25, facts.fact: 45,
     sequences.counting: 15, sequences.sorting: 15, sequences.reversing: 12, sequences.spelling: 12,
     sequences.comparing: 22, sequences.listing: 10, sequences.choosing: 10,

@@ -49,28 +49,46 @@ def _length(rng) -> int:
 
 
 def needle(rng) -> Conversation:
-    """Filler with one to four facts at any depth; one of them is asked for."""
+    """Filler with one to six facts at any depth; some of them are asked for, one a turn."""
     mode = draw_mode(rng, 0.25)
     sentences = filler.filler(rng, _length(rng))
     statement, question = rng.choice(_FACTS)
-    facts = {}
-    for _ in range(rng.choice((1, 1, 2, 3, 4))):
-        facts[_subject(rng)] = _value(rng)
+    facts = {_subject(rng): _value(rng) for _ in range(rng.choice((1, 1, 2, 3, 4, 6)))}
+    is_lines = sentences[0].endswith("\n")
     for subject, value in facts.items():
         line = statement.format(x=subject, v=value)
-        sentences.insert(rng.randint(0, len(sentences)), line + "\n" if sentences[0].endswith("\n") else line)
-    subject = rng.choice(list(facts))
-    joint = "" if sentences[0].endswith("\n") or sentences[-1].endswith("\n") else " "
-    text = joint.join(sentences)
-    question = rng.choice(_ASK).format(q=question.format(x=subject))
-    thought = by_effort(mode.effort, f"I look for {subject}.", "The text says: " + statement.format(x=subject, v=facts[subject]),
-                        f"So the answer is {facts[subject]}.")
-    if rng.random() < 0.15:  # the fact is told in an earlier turn
-        messages = exchange(rng.choice(_HEADS) + text, "OK.", mode, "I read the text.") + exchange(
-            question, facts[subject], mode, thought)
-        return Conversation(messages, mode)
-    prompt = rng.choice(_HEADS) + text + rng.choice(("\n\n", "\n\n", "\n", " ")) + question
-    return Conversation(exchange(prompt, facts[subject], mode, thought), mode)
+        sentences.insert(rng.randint(0, len(sentences)), line + "\n" if is_lines else line)
+    text = rng.choice(_HEADS) + ("" if is_lines else " ").join(sentences)
+    asked = rng.sample(list(facts), rng.randint(1, min(4, len(facts))))
+    turns = [exchange(rng.choice(_ASK).format(q=question.format(x=subject)), facts[subject], mode,
+                      _found(mode, subject, statement.format(x=subject, v=facts[subject]), facts[subject]))
+             for subject in asked]
+    if rng.random() < 0.15:  # the text comes in a turn of its own
+        turns.insert(0, exchange(text, "OK.", mode, "I read the text."))
+    else:
+        turns[0][0]["content"] = text + rng.choice(("\n\n", "\n\n", "\n", " ")) + turns[0][0]["content"]
+    return Conversation([message for turn in turns for message in turn], mode)
+
+
+def _found(mode, subject, line, value) -> str:
+    return by_effort(mode.effort, f"I look for {subject}.", "The text says: " + line, f"So the answer is {value}.")
+
+
+def quote(rng) -> Conversation:
+    """Quotes the sentences of a text that begin with given words: long-range copying of whole sentences."""
+    mode = draw_mode(rng, 0.1)
+    sentences = [sentence.strip() for sentence in filler.filler(rng, _length(rng))]
+    starts: dict[str, list[str]] = {}
+    for sentence in sentences:
+        starts.setdefault(" ".join(sentence.split(" ")[:4]), []).append(sentence)
+    unique = [start for start, found in starts.items() if len(found) == 1] or list(starts)[:1]
+    text, turns = " ".join(sentences), []
+    for start in rng.sample(unique, min(len(unique), rng.randint(1, 3))):
+        question = rng.choice(('Which sentence begins with "{}"?', 'Quote the sentence that begins with "{}".',
+                               'Find the sentence that starts with "{}".')).format(start)
+        turns += exchange(question, starts[start][0], mode, f'I look for "{start}".')
+    turns[0]["content"] = f"{text}\n\n{turns[0]['content']}"
+    return Conversation(turns, mode)
 
 
 def key_values(rng) -> Conversation:
