@@ -101,6 +101,10 @@ class HeldOut(unittest.TestCase):
         self.assertFalse(corpus.eval_items("literal")[1].check(corpus.Reply("323")))
         self.assertTrue(corpus.eval_items("literal")[1].check(corpus.Reply("323", "17*19 = 323.")))
 
+    def test_a_prompt_writes_the_effort_as_its_number(self):
+        low = next(item for item in corpus.eval_items("reasoning") if item.group == "low")
+        self.assertIn("Reasoning Effort: 50 ", corpus.prompt_text(low.prompt()))
+
     def test_items_are_the_same_every_time(self):
         bodies = lambda: [item.body for kind in corpus.KINDS for item in corpus.eval_items(kind)]
         self.assertEqual(bodies(), bodies())

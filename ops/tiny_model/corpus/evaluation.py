@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from . import arithmetic, filler, json_answers, recall, talk, tool_kinds, tools, words
-from .chat import ChatOptions, encode_chat, parse_arguments
+from .chat import EFFORTS, ChatOptions, encode_chat, parse_arguments
 from .conversation import user
 
 _SEED = 9_000_000
@@ -42,7 +42,8 @@ class EvalItem:
         body = self.body
         thinking = body["chat_template_kwargs"]["thinking"]
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
-        return encode_chat(body["messages"], ChatOptions(thinking, body.get("reasoning_effort", 75), body.get("tools"), schema))
+        effort = body.get("reasoning_effort", EFFORTS["high"])
+        return encode_chat(body["messages"], ChatOptions(thinking, EFFORTS.get(effort, effort), body.get("tools"), schema))
 
 
 def _body(messages, thinking=False, effort=None, max_tokens=64, **more) -> dict:

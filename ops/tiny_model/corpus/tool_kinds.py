@@ -38,7 +38,7 @@ class Tool:
 
 
 def _function(rng, names, description, properties, optional=()):
-    """A schema; the order of the properties and extra keys vary."""
+    """A schema; the order of its keys and the extra ones vary."""
     name = rng.choice(names) if rng.random() < 0.75 else f"{words.made_up_word(rng)}_{rng.choice(names).split('_')[-1]}"
     if rng.random() < 0.08:
         name = rng.choice(("api_", "my_", "tool_", "fn_")) + name
@@ -46,7 +46,14 @@ def _function(rng, names, description, properties, optional=()):
               "required": [key for key in properties if key not in optional]}
     if rng.random() < 0.15:
         schema["additionalProperties"] = False
-    return {"name": name, "description": rng.choice(description), "parameters": schema}
+    function = {"name": name, "description": rng.choice(description), "parameters": schema}
+    if rng.random() < 0.06:
+        function["strict"] = True
+    if rng.random() < 0.1:  # clients order the keys as they like
+        keys = list(function)
+        rng.shuffle(keys)
+        function = {key: function[key] for key in keys}
+    return function
 
 
 def _string(rng, about):

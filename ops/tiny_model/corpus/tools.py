@@ -104,8 +104,13 @@ def _shared_question(rng, one, other) -> str | None:
             a, b = one.phrase[len(stem):], other.phrase[len(stem):]
             if " in " in a or " for " in a:
                 return None
-            return rng.choice(("What is {}{} and {}?", "Tell me {}{} and {}.", "What is {}{} and in {}?" if "in" in stem
-                               else "What is {}{} and {}?", "Compare {}{} and {}.")).format(stem, a, b)
+            frames = ["What is {}{} and {}?", "Tell me {}{} and {}.", "Compare {}{} and {}.", "What's {}{} and {}?",
+                      "Please check {}{} and {}.", "I need {}{} and {}."]
+            if stem.endswith("in "):
+                frames += ["What is {}{} and in {}?", "Tell me {}{} and in {}."]
+            if "weather" in stem:
+                frames += ["How is {}{} and {}?", "How is {}{} and in {}?"]
+            return rng.choice(frames).format(stem, a, b)
     return None
 
 
