@@ -1,0 +1,27 @@
+// The `tandem` executable: one binary, one verb a subcommand. Exit codes are in verb.hpp.
+#include <exception>
+#include <iostream>
+
+#include "ops/verb.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Tandem: serves DeepSeek-V4.1-Flash from one native runtime of actors"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", TANDEM_VERSION);
+  tandem::ops::Run run;
+  tandem::ops::add_serve(app, run);
+  tandem::ops::add_worker(app, run);
+  tandem::ops::add_trace(app, run);
+  tandem::ops::add_bench(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? tandem::ops::exit_done : tandem::ops::exit_usage;
+  }
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::cerr << "tandem: internal error: " << error.what() << '\n';
+    return tandem::ops::exit_failed;
+  }
+}
