@@ -44,7 +44,7 @@ std::vector<std::byte> encode_packed_header(const PackedTable& table) {
 
 Result<void> check_packed_header(std::span<const std::byte> header, const PackedTable& expected, const std::string& where) {
   if (header.size() < packed_header_bytes || load_little_endian(header) != magic) {
-    return Error{ErrorCode::bad_format, where, "no packed Engram file", "a header that starts with DSV41EN1"};
+    return Error{ErrorCode::bad_format, where, "no packed Engram file", "a header that starts with DSV1EN41"};
   }
   std::size_t at = 0;
   for (const Field& field : fields_of(expected)) {
