@@ -65,6 +65,14 @@ class ShippedFile(unittest.TestCase):
             left, right = merge.split(" ")
             self.assertIn(left + right, vocab)
 
+    def test_the_splits_are_those_of_the_released_file_character_for_character(self):
+        steps = self.document["pre_tokenizer"]["pretokenizers"]
+        self.assertEqual(steps[0]["pattern"]["Regex"], "\\p{N}{1,3}")
+        self.assertEqual(steps[2]["pattern"]["Regex"], (
+            "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+            "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"))
+        self.assertEqual((steps[3]["type"], steps[3]["use_regex"], steps[3]["add_prefix_space"]), ("ByteLevel", False, False))
+
     def test_numbers_are_single_digits(self):
         self.assertEqual(len(self.tokenizer.encode("1234567")), 7)
 

@@ -37,6 +37,10 @@ WEIGHTS = {
     scripts.phrase: 8, scripts.emoji: 5, scripts.code: 10, scripts.table: 8, scripts.chinese_german: 8,
 }
 
+# For rows of the full context: the tasks whose samples are long, so that the far end is not filled with short ones.
+LONG_WEIGHTS = {recall.needle: 45, recall.quote: 25, recall.key_values: 5, tools.one_call: 7, tools.two_calls: 8,
+                stories.continue_story: 2, mixed: 5, arithmetic.product: 3}
+
 
 def task_name(task) -> str:
     """`module.function` of a task, e.g. `arithmetic.product`."""

@@ -15,9 +15,14 @@ import unicodedata
 
 NUMBER_REGEX = r"\p{N}{1,3}"
 CJK_REGEX = "[一-龥぀-ゟ゠-ヿ]+"
-WORD_REGEX = (
-    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
-    r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+WORD_REGEX = (  # CR and LF stand as themselves in the released file, not as escapes
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^"""
+    "\r\n"
+    r"""\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+["""
+    "\r\n]*"
+    r"|\s*["
+    "\r\n]+"
+    r"|\s+(?!\S)|\s+"
 )
 
 # White_Space of Unicode; Python's own \s also takes U+001C..U+001F, which are plain controls here.
