@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tandem::gpu {
 
@@ -16,6 +17,10 @@ enum class RecordFormat : std::uint8_t { f32, w8, n4, x4 };
 
 // Returns the bytes of one record of n values.
 std::size_t record_bytes(RecordFormat format, int n) noexcept;
+// Quantises x into a record of x.size() values (even).
+void write_record(RecordFormat format, std::span<const float> x, std::byte* record) noexcept;
+// Returns the record's values in x.
+void read_record(RecordFormat format, const std::byte* record, std::span<float> x) noexcept;
 
 // Window entries by position: slot = position mod slots. slots >= window + the most rows one step writes for one sequence, so that a
 // step may write all its rows before any of them attends, and rejected rows never overwrite a live entry.

@@ -1,0 +1,37 @@
+// RopeTable: cos and sin of every position and pair in FP32, built once on the host in exactly the reference's roundings.
+//
+//   p_k = fp32(theta^(2k/R) in double), g_k = 1/p_k in FP32; with YaRN f_k = (g_k/factor)*ramp_k + g_k*(1-ramp_k), else f_k = g_k;
+//   angle = fp32(position * f_k). One ulp in f_k is up to 0.06 rad at a million positions: never rebuild this with other roundings.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/config.hpp"
+#include "gpu/ops.hpp"
+
+namespace tandem::gpu {
+
+enum class RopeKind {
+  plain,       // layers without compression and the draft network: rope.theta
+  compressed,  // layers with ratio > 0: rope.compress_theta with YaRN
+};
+
+// Returns f_k for k = 0 .. rope_dim/2 - 1, radians a position.
+std::vector<float> rope_frequencies(const RopeConfig& config, int rope_dim, RopeKind kind);
+
+class RopeTable {
+ public:
+  // Holds positions [0, positions): 8 bytes a position and pair.
+  RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions);
+
+  // Valid as long as this table.
+  RopeView view() const noexcept { return {cos_.data(), sin_.data(), pairs_, positions_}; }
+
+ private:
+  int pairs_;
+  std::int64_t positions_;
+  std::vector<float> cos_, sin_;  // [positions, pairs]
+};
+
+}  // namespace tandem::gpu
