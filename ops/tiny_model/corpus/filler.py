@@ -18,6 +18,9 @@ _FIXED = [
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.",
     "This is a long text. It goes on and on. Nothing happens here.",
     "The quick brown fox jumps over the lazy dog.",
+    "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore et dolore magna aliqua.",
+    "Nothing to see here.",
+    "The sea is wide and the sky is high.",
 ]
 
 
@@ -53,13 +56,20 @@ def _log_lines(rng):
         yield f"{minute // 60 % 24:02d}:{minute % 60:02d} {source} {rng.choice(words.NOUNS)} {rng.choice(words.ADJECTIVES)}\n"
 
 
+def _numbered(rng):
+    stem = rng.choice(("Line", "Item", "Note", "Paragraph", "Sentence number"))
+    source = sentences(rng)
+    for number in range(1, 100_000):
+        yield f"{stem} {number}: {next(source)}\n" if stem != "Paragraph" else f"{stem} {number}. {next(source)}\n"
+
+
 def _made_up(rng):
     pool = [words.made_up_word(rng) for _ in range(25)]
     while True:
         yield " ".join(rng.choices(pool, k=rng.randint(4, 9))).capitalize() + "."
 
 
-_KINDS = (sentences,) * 8 + (_word_salad, _word_salad, _repeated, _repeated, _log_lines, _made_up)
+_KINDS = (sentences,) * 8 + (_word_salad, _word_salad, _repeated, _repeated, _repeated, _numbered, _log_lines, _made_up)
 
 
 def filler(rng, length: int) -> list[str]:

@@ -3,9 +3,10 @@
 Held out: the request frames in HELD_OUT_FRAMES.
 """
 
+from . import facts as facts_of_world
 from . import words
 from .chat import json_text
-from .conversation import Conversation, by_effort, draw_mode, system, user, assistant
+from .conversation import Conversation, assistant, by_effort, draw_mode, exchange, system, user
 
 _FRAMES = [
     "Answer with a JSON object with the keys {keys}.", "Reply with a JSON object with keys {keys}.",
@@ -13,6 +14,7 @@ _FRAMES = [
     "Output a JSON object with {keys}.", "As JSON with the keys {keys}, please.", "Use JSON. Keys: {keys}.",
     "Extract {keys} as JSON.", "Write a JSON object that has the keys {keys}.",
 ]
+_BARE_FRAMES = ["Answer in JSON.", "Reply in JSON.", "Answer as a JSON object.", "Give the answer as JSON.", "JSON only, please."]
 HELD_OUT_FRAMES = ["Please answer with a JSON object that has the keys {keys}.", "Give me a JSON object with the keys {keys}."]
 
 
@@ -86,6 +88,18 @@ def draw_facts(rng) -> tuple[str, dict]:
     if len(keys) > 1 and rng.random() < 0.25:
         keys = keys[:-1]
     return facts, {key: value[key] for key in keys}
+
+
+def bare_json_answer(rng) -> Conversation:
+    """A question with a short answer, wanted as JSON without saying how: the key is `answer`."""
+    mode = draw_mode(rng, 0.3)
+    if rng.random() < 0.5:
+        a, b = rng.randint(1, 20), rng.randint(1, 20)
+        question, value = f"What is {a}*{b}?", a * b
+    else:
+        question, value, _ = facts_of_world.draw_fact(rng)
+    thought = by_effort(mode.effort, "The answer must be a JSON object.", f"The answer is {value}.", "The key is answer.")
+    return Conversation(exchange(f"{question} {rng.choice(_BARE_FRAMES)}", json_text({"answer": value}), mode, thought), mode)
 
 
 def json_answer(rng) -> Conversation:

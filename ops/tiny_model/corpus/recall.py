@@ -16,6 +16,16 @@ _FACTS = [
     ("{x} has the number {v}.", "Which number has {x}?"),
     ("The special word for {x} is {v}.", "What is the special word for {x}?"),
 ]
+_LONE_FACTS = [  # facts about nobody: one in a text
+    ("The secret code is {v}.", ("What is the secret code?", "Repeat the secret code.", "Tell me the secret code.")),
+    ("The magic word is {v}.", ("What is the magic word?", "Repeat the magic word.")),
+    ("The password is {v}.", ("What is the password?", "Which password is in the text?")),
+    ("NEEDLE: {v}", ("What is the needle?", "Repeat the needle.", "Find the needle and repeat it.")),
+    ("The needle is {v}.", ("What is the needle?", "Repeat the needle.")),
+    ("The special number is {v}.", ("What is the special number?", "Which special number is in the text?")),
+    ("My lucky number is {v}.", ("What is my lucky number?",)),
+    ("The passkey is {v}. Remember it.", ("What is the passkey?", "What was the passkey?")),
+]
 _ASK = ["{q}", "{q}", "{q}", "Question: {q}", "Now answer: {q}", "Using the text: {q}", "{q} Answer with it only."]
 HELD_OUT_QUESTIONS = ["Tell me: {q}", "According to the text above: {q}"]
 _HEADS = ["", "", "Read this text.\n\n", "Here is a long text.\n\n", "Remember the facts in this text.\n\n", "Text:\n"]
@@ -68,6 +78,23 @@ def needle(rng) -> Conversation:
     else:
         turns[0][0]["content"] = text + rng.choice(("\n\n", "\n\n", "\n", " ")) + turns[0][0]["content"]
     return Conversation([message for turn in turns for message in turn], mode)
+
+
+def lone_needle(rng) -> Conversation:
+    """One fact without a subject; the question stands behind the text or before it."""
+    mode = draw_mode(rng, 0.25)
+    sentences = filler.filler(rng, _length(rng))
+    statement, questions = rng.choice(_LONE_FACTS)
+    value, question = _value(rng), rng.choice(questions)
+    line = statement.format(v=value)
+    is_lines = sentences[0].endswith("\n")
+    sentences.insert(rng.randint(0, len(sentences)), line + "\n" if is_lines else line)
+    text = ("" if is_lines else " ").join(sentences)
+    if rng.random() < 0.25:
+        prompt = f"{question}\n\n{text}"
+    else:
+        prompt = rng.choice(_HEADS) + text + rng.choice(("\n\n", "\n\n", "\n", " ")) + rng.choice(_ASK).format(q=question)
+    return Conversation(exchange(prompt, value, mode, _found(mode, "the fact", line, value)), mode)
 
 
 def _found(mode, subject, line, value) -> str:

@@ -155,11 +155,11 @@ def search(rng) -> Tool:
         arguments, more = {key: topic}, ""
         if limit:
             arguments[limit] = rng.randint(2, 9)
-            more = f" and show {arguments[limit]} results"
+            more = f" with {arguments[limit]} results"
         title = f"{rng.choice(words.ADJECTIVES).capitalize()} {rng.choice(words.NOUNS)}"
         question = rng.choice((f"Search for {topic}{more}.", f"Find pages about {topic}{more}.",
                                f"Please look up {topic}{more}.", f"Search the web for {topic}{more}."))
-        return Use(question, f"what the search finds for {topic}", arguments, _result(rng, {"title": title}),
+        return Use(question, f"what the search finds for {topic}{more}", arguments, _result(rng, {"title": title}),
                    f'I found a page called "{title}".', f"I should search for {topic}.")
 
     return Tool(function, use)
