@@ -72,6 +72,37 @@ class Stream(unittest.TestCase):
         self.assertGreater(checked, 300)
 
 
+class Askable(unittest.TestCase):
+    """A question that does not say what it wants would teach guessing."""
+
+    def test_every_argument_of_a_use_is_spoken_in_its_question_and_in_its_phrase(self):
+        rng = random.Random(12)
+        for kind in set(tool_kinds.KINDS) - {tool_kinds.light}:
+            for _ in range(150):
+                use = kind(rng).draw_use(rng)
+                for value in use.arguments.values():
+                    shown = value if isinstance(value, str) else json.dumps(value)
+                    for text in (use.question, use.phrase):
+                        spoken = text.replace(" times ", " * ").replace(" plus ", " + ").replace(" minus ", " - ")
+                        self.assertIn(shown, spoken, kind.__name__)
+
+    def test_every_value_of_an_answer_stands_in_its_result_or_question(self):
+        rng = random.Random(13)
+        for kind in set(tool_kinds.KINDS):
+            for _ in range(150):
+                use = kind(rng).draw_use(rng)
+                for value in evaluation.result_values(use.result):
+                    self.assertIn(value, use.answer, kind.__name__)
+
+    def test_the_needle_stands_once_at_its_depth(self):
+        for item in corpus.eval_items("needles"):
+            text = item.body["messages"][0]["content"]
+            self.assertEqual(text.count("The secret code for"), 1)
+            share = 100 * text.index("The secret code for") / len(text)
+            low, high = (int(part) for part in item.group.rstrip(" %").split("-"))
+            self.assertTrue(low - 3 <= share <= high + 3, (item.group, share))
+
+
 class HeldOut(unittest.TestCase):
     def test_the_stream_shows_no_held_out_phrasing(self):
         exact = set(talk.HELD_OUT_GREETINGS) | set(talk.HELD_OUT_TANDEM_QUESTIONS)
