@@ -3,6 +3,8 @@
 // The upper limits are far above any released size; they exist so that products of two sizes fit 31 bits and the inventory stays small.
 #include "gpu/config.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -37,7 +39,7 @@ void read_sizes(ConfigFields& text, ModelConfig& config) {
   config.norm_eps = text.number("rms_norm_eps", 0.0, 1e-2);
   config.window = text.integer("sliding_window", width);
   config.max_positions = text.long_integer("max_position_embeddings", positions);
-  text.require("tie_word_embeddings", false);
+  text.require_flag("tie_word_embeddings", false);
 }
 
 void read_moe(ConfigFields& text, ModelConfig& config) {
@@ -50,7 +52,7 @@ void read_moe(ConfigFields& text, ModelConfig& config) {
   config.swiglu_limit = text.number("swiglu_limit", 1e-6, 1e6);
   text.require("scoring_func", "sqrtsoftplus");
   text.require("topk_method", "noaux_tc");
-  text.require("norm_topk_prob", true);
+  text.require_flag("norm_topk_prob", true);
   text.require("hidden_act", "silu");
 }
 
@@ -131,7 +133,7 @@ void read_quantization(ConfigFields& root, const std::string& where, ModelConfig
     fields.require("expert_dtype", "fp4");
     config.low_precision_weights = true;
   } else if (method != "exl3") {
-    fields.fail("quant_method", "\"" + method + "\"", "\"fp8\" or \"exl3\"");
+    fields.fail("quant_method", fmt::format("\"{}\"", method), "\"fp8\" or \"exl3\"");
   }
   root.adopt(fields);
 }

@@ -114,10 +114,10 @@ std::string ConfigFields::text(std::string_view key) {
 
 void ConfigFields::require(std::string_view key, std::string_view expected) {
   const std::string found = text(key);
-  if (found != expected) fail(key, "\"" + found + "\"", "\"" + std::string(expected) + "\"");
+  if (found != expected) fail(key, fmt::format("\"{}\"", found), fmt::format("\"{}\"", expected));
 }
 
-void ConfigFields::require(std::string_view key, bool flag) {
+void ConfigFields::require_flag(std::string_view key, bool flag) {
   const json::value* value = find(key);
   if (value == nullptr) return;
   if (!value->is_bool() || value->get_bool() != flag) fail(key, shown(*value), flag ? "true" : "false");

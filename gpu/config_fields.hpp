@@ -39,7 +39,7 @@ class ConfigFields {
   double number_or(std::string_view key, double fallback, double low, double high);
   // The value must be exactly this: a choice of the architecture that has one implementation.
   void require(std::string_view key, std::string_view text);
-  void require(std::string_view key, bool flag);
+  void require_flag(std::string_view key, bool flag);
   std::string text(std::string_view key);
   // The object under `key`, or null (a fault is recorded if it is absent or not an object).
   const boost::json::object* object(std::string_view key);

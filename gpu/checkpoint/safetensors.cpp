@@ -2,7 +2,6 @@
 #include "gpu/checkpoint/safetensors.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -31,7 +30,13 @@ Result<std::uint64_t> read_header_length(ByteSource& source, const std::string& 
 }  // namespace
 
 std::string describe(DType dtype, std::span<const std::int64_t> shape) {
-  return fmt::format("{} [{}]", to_string(dtype), fmt::join(shape, ", "));
+  std::string text = to_string(dtype);
+  const char* before = " [";
+  for (std::int64_t dim : shape) {
+    text += before + std::to_string(dim);
+    before = ", ";
+  }
+  return text + (shape.empty() ? " []" : "]");
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, const OpenSource& open_source) {
