@@ -1,0 +1,186 @@
+// See deployment.hpp.
+
+#include "ops/deployment.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <thread>
+
+#include "net/http/key_file.hpp"
+
+namespace tandem::ops {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Flag {
+  const char* names;
+  const char* key;
+};
+
+// Every setting can be given in the file or the environment; these are common enough to have a flag.
+constexpr Flag flags_table[] = {
+    {"--model", "model.dir"},          {"--name", "model.names"},           {"--numerics", "model.numerics"},
+    {"--ranks", "ranks"},              {"--transport", "transport"},        {"--threads", "threads"},
+    {"--fabric-host", "fabric.host"},  {"--rdv-port", "rdv.port"},          {"--context", "context.max"},
+    {"--kv-tokens", "kv.tokens"},      {"--lanes", "lanes.max"},            {"--drafts", "draft.tokens"},
+    {"--draft-lanes", "draft.lanes"},  {"--host", "api.host"},              {"--port", "api.port"},
+    {"--key-file", "api.key_file"},    {"--state-dir", "state.dir"},        {"--effort", "reasoning.default"},
+};
+
+const char* help_of(const char* key) {
+  for (const SettingRow& row : setting_table())
+    if (std::string_view(row.key) == key) return row.help;
+  return "";
+}
+
+bool is_loopback(const std::string& host) {
+  if (host == "localhost") return true;
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(host, error);
+  return !error && address.is_loopback();
+}
+
+Result<std::vector<std::string>> keys_of(const Settings& settings) {
+  fs::path file = settings.text("api.key_file");
+  if (file.empty() && is_loopback(settings.text("api.host"))) return std::vector<std::string>{};
+  if (!file.empty() && fs::exists(file)) return net::http::load_keys(file);
+  if (file.empty()) {
+    auto folder = state_folder(settings);
+    if (!folder) return folder.error();
+    file = *folder / "api-keys";
+  }
+  return net::http::load_or_create_keys(file);
+}
+
+net::http::ReasoningField reasoning_field(const std::string& name) {
+  if (name == "both") return net::http::ReasoningField::both;
+  return name == "reasoning" ? net::http::ReasoningField::reasoning : net::http::ReasoningField::reasoning_content;
+}
+
+// "off", a word of the effort table, or 1..100.
+Result<net::text::ReasoningConfig> reasoning_config(const Settings& settings) {
+  net::text::ReasoningConfig config;
+  const std::string& wanted = settings.text("reasoning.default");
+  if (wanted == "off") {
+    config.is_on_by_default = false;
+    return config;
+  }
+  for (const auto& effort : config.efforts)
+    if (effort.word == wanted) {
+      config.default_effort = effort.value;
+      return config;
+    }
+  int number = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  if (error != std::errc{} || end != wanted.data() + wanted.size() || number < 1 || number > 100)
+    return Error{ErrorCode::bad_config, settings.all().find("reasoning.default")->second.origin,
+                 fmt::format("reasoning.default = '{}'", wanted), "off, low, high, max or 1..100"};
+  config.default_effort = number;
+  return config;
+}
+
+}  // namespace
+
+void add_deployment_flags(CLI::App& verb, DeploymentFlags& flags) {
+  verb.add_option("--config", flags.config, "file of KEY=VALUE settings");
+  for (const Flag& flag : flags_table)
+    verb.add_option_function<std::string>(
+        flag.names, [&flags, key = flag.key](const std::string& value) { flags.given[key] = value; }, help_of(flag.key));
+  verb.add_option_function<std::vector<std::string>>(
+      "--set",
+      [&flags](const std::vector<std::string>& pairs) {
+        for (const auto& pair : pairs) {
+          const auto equals = pair.find('=');
+          if (equals == std::string::npos) throw CLI::ValidationError("--set", "'" + pair + "' is not KEY=VALUE");
+          flags.given[pair.substr(0, equals)] = pair.substr(equals + 1);
+        }
+      },
+      "any setting as KEY=VALUE");
+}
+
+Result<actors::NodeOptions> node_options(const Settings& settings) {
+  actors::NodeOptions options;
+  options.engine.model = settings.text("model.dir");
+  if (options.engine.model.empty())
+    return Error{ErrorCode::bad_config, "model.dir", "no model folder", "--model DIR or model.dir=DIR in --config"};
+  options.engine.numerics = settings.text("model.numerics");
+  options.engine.max_positions = settings.integer("context.max");
+  options.engine.kv_tokens = settings.integer("kv.tokens");
+  options.engine.lanes_max = static_cast<int>(settings.integer("lanes.max"));
+  options.engine.chunk_rows_max = static_cast<int>(settings.integer("prefill.rows"));
+  options.engine.draft = settings.integer("draft.tokens") > 0;
+  options.ranks = static_cast<int>(settings.integer("ranks"));
+  options.transport = settings.text("transport") == "tcp" ? actors::Transport::tcp : actors::Transport::threads;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = static_cast<int>(settings.integer("threads"));
+  options.engine.threads = threads > 0 ? threads : std::max(1, cores / options.ranks);
+  options.fabric_host = settings.text("fabric.host");
+  options.rendezvous_port = static_cast<std::uint16_t>(settings.integer("rdv.port"));
+  options.build_id = build_id();
+  options.config_hash = settings.hash();
+  options.scheduler.step_rows_max = static_cast<std::uint32_t>(settings.integer("step.rows"));
+  options.scheduler.prefill_rows_per_request = static_cast<std::uint32_t>(settings.integer("prefill.rows"));
+  options.scheduler.queue_max = static_cast<std::uint32_t>(settings.integer("queue.max"));
+  options.scheduler.recovery_window = std::chrono::seconds(settings.integer("recovery.window_s"));
+  options.speculation.drafts = static_cast<std::uint32_t>(settings.integer("draft.tokens"));
+  options.speculation.lanes_max = static_cast<std::uint32_t>(settings.integer("draft.lanes"));
+  options.memory.low_bytes = static_cast<std::uint64_t>(settings.integer("memory.low_mib")) << 20;
+  options.memory.critical_bytes = static_cast<std::uint64_t>(settings.integer("memory.critical_mib")) << 20;
+  const auto rows = static_cast<std::int64_t>(options.speculation.drafts + 1) * options.engine.lanes_max;
+  if (settings.integer("step.rows") < rows)
+    return Error{ErrorCode::bad_config, settings.all().find("step.rows")->second.origin,
+                 fmt::format("step.rows = {}", settings.integer("step.rows")),
+                 fmt::format("at least lanes.max x (draft.tokens + 1) = {}", rows)};
+  return options;
+}
+
+Result<net::http::ServerOptions> server_options(const Settings& settings) {
+  auto keys = keys_of(settings);
+  if (!keys) return keys.error();
+  auto reasoning = reasoning_config(settings);
+  if (!reasoning) return reasoning.error();
+  net::http::ServerOptions options;
+  options.chat.reasoning = std::move(*reasoning);
+  options.limits.connections = static_cast<std::size_t>(settings.integer("api.connections_max"));
+  options.limits.body_bytes = static_cast<std::size_t>(settings.integer("api.body_bytes_max"));
+  options.host = settings.text("api.host");
+  options.port = static_cast<std::uint16_t>(settings.integer("api.port"));
+  options.io_threads = static_cast<int>(settings.integer("api.threads"));
+  options.keys = std::move(*keys);
+  options.has_open_metrics = settings.integer("metrics.open") == 1;
+  options.model_names = settings.list("model.names");
+  if (options.model_names.empty()) {
+    const fs::path model = fs::path(settings.text("model.dir")).lexically_normal();
+    options.model_names = {(model.has_filename() ? model : model.parent_path()).filename().string()};
+  }
+  options.cors_origins = settings.list("api.cors_origins");
+  options.keepalive = std::chrono::seconds(settings.integer("api.keepalive_s"));
+  options.reasoning_field = reasoning_field(settings.text("api.reasoning_field"));
+  options.version = TANDEM_VERSION;
+  options.build = build_id();
+  return options;
+}
+
+Result<fs::path> state_folder(const Settings& settings) {
+  fs::path folder = settings.text("state.dir");
+  const char* xdg = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (folder.empty() && xdg != nullptr && *xdg != 0) folder = fs::path(xdg) / "tandem";
+  if (folder.empty() && geteuid() == 0) folder = "/var/lib/tandem";
+  if (folder.empty() && home != nullptr) folder = fs::path(home) / ".local" / "state" / "tandem";
+  if (folder.empty()) return Error{ErrorCode::bad_config, "state.dir", "no HOME and no state.dir", "a folder for locks and keys"};
+  std::error_code error;
+  if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
+  if (error) return Error{ErrorCode::io, folder.string(), error.message(), "a writable folder"};
+  return folder;
+}
+
+std::string build_id() { return std::string(TANDEM_VERSION) + "-p" + std::to_string(actors::protocol_version); }
+
+}  // namespace tandem::ops

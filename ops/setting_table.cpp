@@ -1,0 +1,45 @@
+// The table itself. See setting_table.hpp.
+#include "ops/setting_table.hpp"
+
+namespace tandem::ops {
+
+const std::vector<SettingRow>& setting_table() {
+  using enum SettingKind;
+  constexpr std::int64_t port_max = 65535;
+  static const std::vector<SettingRow> table = {
+      {"model.dir", text, "", 0, 0, "", "folder of the checkpoint"},
+      {"model.names", list, "", 0, 0, "", "served model names, the first is canonical; default: the folder's name"},
+      {"model.numerics", choice, "serve", 0, 0, "serve|s32|noq8", "roundings of the forward pass"},
+      {"ranks", integer, "1", 1, 64, "", "ranks that share the model"},
+      {"transport", choice, "threads", 0, 0, "threads|tcp", "ranks as threads of one process, or as processes"},
+      {"threads", integer, "0", 0, 1024, "", "compute threads of one rank; 0 = cores / local ranks"},
+      {"fabric.host", text, "127.0.0.1", 0, 0, "", "tcp: address of the head for its other ranks"},
+      {"rdv.port", integer, "29500", 1, port_max - 1, "", "tcp: port of the tensors; the actors use the next one"},
+      {"context.max", integer, "0", 0, 1'048'576, "", "longest sequence in tokens; 0 = the model's limit"},
+      {"kv.tokens", integer, "0", 0, 1LL << 40, "", "positions the caches hold over all sequences; 0 = lanes x context"},
+      {"lanes.max", integer, "8", 1, 64, "", "sequences that run at once"},
+      {"step.rows", integer, "512", 1, 65536, "", "rows of one step over all sequences"},
+      {"prefill.rows", integer, "256", 1, 65536, "", "prompt rows of one sequence in one step"},
+      {"queue.max", integer, "256", 1, 65536, "", "requests that may wait"},
+      {"draft.tokens", integer, "3", 0, 5, "", "drafts verified per step and lane; 0 = no speculation"},
+      {"draft.lanes", integer, "2", 0, 64, "", "lanes up to which drafts are used"},
+      {"recovery.window_s", integer, "180", 1, 3600, "", "how long lost ranks may stay away before requests end"},
+      {"api.host", text, "127.0.0.1", 0, 0, "", "address of the HTTP listener"},
+      {"api.port", integer, "8000", 0, port_max, "", "port of the HTTP listener; 0 = any free one"},
+      {"api.threads", integer, "1", 1, 64, "", "IO threads of the front end"},
+      {"api.key_file", text, "", 0, 0, "", "file of bearer keys; made when the listener is not loopback"},
+      {"api.keepalive_s", integer, "10", 1, 3600, "", "seconds of silence before a stream gets a keep-alive"},
+      {"api.connections_max", integer, "16384", 1, 1'000'000, "", "open connections"},
+      {"api.body_bytes_max", integer, "67108864", 1024, 1LL << 32, "", "largest request body"},
+      {"api.cors_origins", list, "", 0, 0, "", "origins that browsers may call from, or *"},
+      {"api.reasoning_field", choice, "reasoning_content", 0, 0, "reasoning_content|reasoning|both", "name of the reasoning in answers"},
+      {"metrics.open", integer, "0", 0, 1, "", "1 = /metrics needs no key"},
+      {"reasoning.default", text, "high", 0, 0, "", "effort when a request names none: off, low, high, max or 1..100"},
+      {"memory.low_mib", integer, "3072", 0, 1 << 24, "", "MemAvailable below this is reported as low"},
+      {"memory.critical_mib", integer, "1024", 0, 1 << 24, "", "MemAvailable below this is reported as critical"},
+      {"state.dir", text, "", 0, 0, "", "folder for locks, keys and caches"},
+  };
+  return table;
+}
+
+}  // namespace tandem::ops

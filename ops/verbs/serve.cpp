@@ -1,0 +1,122 @@
+// `tandem serve`: the head of a deployment. Starts the actors (which load the model in the background) and the HTTP front end, waits
+// for a signal, drains and stops. SIGTERM ends it with 0 within ten seconds in any state.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "actors/node.hpp"
+#include "net/http/server.hpp"
+#include "ops/deployment.hpp"
+#include "ops/instance_lock.hpp"
+#include "ops/process_signals.hpp"
+#include "ops/verb.hpp"
+
+namespace tandem::ops {
+
+namespace {
+
+// What a stop may take: running requests finish until then, then they are told that the server is draining.
+constexpr auto drain_deadline = std::chrono::milliseconds(6'000);
+constexpr auto connection_patience = std::chrono::milliseconds(1'000);
+
+int fail(int exit_code, const std::string& message) {
+  spdlog::error("{}", message);
+  return exit_code;
+}
+
+// Returns the lock, or the exit code for an address that is taken.
+std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings, const std::string& identity) {
+  const auto port = static_cast<std::uint16_t>(settings.integer("api.port"));
+  if (port == 0) return std::optional<InstanceLock>{};
+  auto folder = state_folder(settings);
+  if (!folder) return fail(exit_failed, folder.error().message());
+  const std::string host = settings.text("api.host");
+  const auto file = *folder / fmt::format("serve-{}-{}.lock", host, port);
+  auto lock = InstanceLock::take(file, identity);
+  if (!lock) return fail(exit_failed, lock.error().message());
+  if (*lock) return std::move(*lock);
+  if (InstanceLock::read_identity(file) == identity && answers_livez(host, port))
+    return fail(exit_already_running, fmt::format("this configuration already runs at http://{}:{}", host, port));
+  return fail(exit_failed, fmt::format("{}:{} is held by another Tandem configuration: {}", host, port, describe_port_owner(port)));
+}
+
+struct Server {
+  std::unique_ptr<actors::HeadNode> node;
+  std::unique_ptr<net::http::HttpServer> http;
+};
+
+// Order matters on the way down: streams hear the scheduler's last words through the HTTP server, so the node stops first.
+void stop(Server& server) {
+  if (server.node) server.node->stop(drain_deadline);
+  if (server.http) server.http->stop(connection_patience);
+  server.http.reset();
+  server.node.reset();
+}
+
+void log_ready(const gpu::EngineInfo& info) {
+  spdlog::info("ready: model {} with {} layers, context {} tokens, {} lanes, drafts up to {}, weights {:.1f} MiB, caches {:.1f} MiB",
+               info.model_name, info.layers, info.max_positions, info.lanes_max, info.drafts_max,
+               static_cast<double>(info.weight_bytes) / (1 << 20), static_cast<double>(info.cache_bytes) / (1 << 20));
+}
+
+Result<Server> start(const Settings& settings, ProcessSignals& signals, const net::text::Tokenizer& tokenizer) {
+  auto node_settings = node_options(settings);
+  if (!node_settings) return node_settings.error();
+  auto http_settings = server_options(settings);
+  if (!http_settings) return http_settings.error();
+  node_settings->on_ready = log_ready;
+  node_settings->on_fatal = [&signals](int exit_code, const std::string& reason) { signals.post({exit_code, reason}); };
+  Server server;
+  auto node = actors::start_head(std::move(*node_settings));
+  if (!node) return node.error();
+  server.node = std::move(*node);
+  server.http = std::make_unique<net::http::HttpServer>(server.node->front_door(), tokenizer, std::move(*http_settings));
+  auto port = server.http->start();
+  if (!port) {
+    stop(server);
+    return port.error();
+  }
+  spdlog::info("listening on http://{}:{}", settings.text("api.host"), *port);
+  return server;
+}
+
+int exit_code_of(const Error& error) { return error.code == ErrorCode::bad_config ? exit_usage : exit_failed; }
+
+std::string explain(const Error& error, const Settings& settings) {
+  if (error.code != ErrorCode::unavailable) return error.message();
+  const auto port = static_cast<std::uint16_t>(settings.integer("api.port"));
+  return fmt::format("{}: the port is held by {}", error.message(), describe_port_owner(port));
+}
+
+int serve(const DeploymentFlags& flags) {
+  ProcessSignals signals;
+  auto settings = Settings::resolve(flags.given, flags.config);
+  if (!settings) return fail(exit_usage, settings.error().message());
+  for (const auto& note : settings->notes()) spdlog::warn("{}", note);
+  auto claimed = claim(*settings, settings->text("model.dir") + " " + settings->hash());
+  if (const int* exit_code = std::get_if<int>(&claimed)) return *exit_code;
+  if (settings->text("model.dir").empty()) return fail(exit_usage, "no model folder: --model DIR or model.dir=DIR in --config");
+  auto tokenizer = net::text::Tokenizer::load(std::filesystem::path(settings->text("model.dir")) / "tokenizer.json");
+  if (!tokenizer) return fail(exit_load_error, tokenizer.error().message());
+  auto server = start(*settings, signals, *tokenizer);
+  if (!server) return fail(exit_code_of(server.error()), explain(server.error(), *settings));
+  const auto event = signals.wait();
+  if (event) spdlog::error("{}", event->reason);
+  else spdlog::info("stopping");
+  stop(*server);
+  return event ? event->exit_code : exit_done;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<DeploymentFlags>();
+  CLI::App* verb = app.add_subcommand("serve", "serve a model over HTTP: front end, scheduler and rank 0 (all ranks if local)");
+  add_deployment_flags(*verb, *flags);
+  verb->callback([flags, &run] { run = [flags] { return serve(*flags); }; });
+}
+
+}  // namespace tandem::ops
