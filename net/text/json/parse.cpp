@@ -21,7 +21,6 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Result<Json> document() {
-    if (text_.substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;
     Json value;
     if (!parse_value(value, 0)) return error();
     skip_space();
