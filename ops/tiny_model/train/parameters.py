@@ -4,6 +4,7 @@ Weights of the same role are stacked over layers ([L, ...]) so that quantising a
 `View` hands single layers to the network. Owns the mapping between stacks and official tensor names, in both directions.
 """
 import dataclasses
+import functools
 import math
 import pathlib
 
@@ -109,6 +110,7 @@ def _draft(config):
     ]
 
 
+@functools.lru_cache(maxsize=None)
 def specs(config):
     """The whole inventory except `gate.bias_vl`, which text does not use (export writes zeros)."""
     d, v = config.hidden_size, config.vocab_size
