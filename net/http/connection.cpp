@@ -54,6 +54,8 @@ class SocketConnection final : public Connection, public Exchange {
   Awaitable<bool> open_stream() override;
   Awaitable<bool> send(std::string_view bytes) override;
   Awaitable<bool> close_stream() override;
+  void drop() override { close(); }
+  bool has_begun() const noexcept override { return has_begun_; }
   void watch(std::function<void(Departure)> told) override;
 
  private:
@@ -78,6 +80,7 @@ class SocketConnection final : public Connection, public Exchange {
   std::function<void(Departure)> told_;
   std::uint64_t watch_round_ = 0;
   bool keep_alive_ = false;
+  bool has_begun_ = false;
   bool is_chunked_ = false;
   bool is_idle_ = false;
   bool is_stopping_ = false;
@@ -117,7 +120,7 @@ Awaitable<void> SocketConnection::run() {
 Awaitable<bool> SocketConnection::run_exchange() {
   request_ = Request{};
   extra_headers_.clear();
-  keep_alive_ = false;
+  has_begun_ = keep_alive_ = false;
   if (const auto refusal = co_await reader_.read_head(request_)) {
     co_await refuse_and_discard(*refusal);
     co_return false;
@@ -137,7 +140,7 @@ Awaitable<bool> SocketConnection::run_exchange() {
     co_return false;
   }
   co_await service_.serve(*this);
-  co_return keep_alive_ && socket_.is_open();
+  co_return keep_alive_ && has_begun_ && socket_.is_open();
 }
 
 Awaitable<void> SocketConnection::refuse_and_discard(ReadRefusal refusal) {
@@ -148,6 +151,7 @@ Awaitable<void> SocketConnection::refuse_and_discard(ReadRefusal refusal) {
 }
 
 Awaitable<bool> SocketConnection::respond(Response response) {
+  has_begun_ = true;
   keep_alive_ = keep_alive_ && !is_stopping_;
   if (request_.id.empty()) request_.id = "none";
   std::vector<Header> headers = std::move(response.headers);
@@ -164,6 +168,7 @@ Awaitable<bool> SocketConnection::respond(Response response) {
 }
 
 Awaitable<bool> SocketConnection::open_stream() {
+  has_begun_ = true;
   is_chunked_ = !request_.is_http_1_0;
   keep_alive_ = keep_alive_ && is_chunked_ && !is_stopping_;
   std::vector<Header> headers{{"cache-control", "no-cache, no-transform"}, {"x-accel-buffering", "no"}};

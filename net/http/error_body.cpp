@@ -45,7 +45,16 @@ std::string error_events(const ApiError& error) {
 }
 
 ApiError from_request_error(const text::RequestError& error) {
-  return {error.status, error.message, error.param, error.code, 0};
+  // The contract names few codes; the ones that only repeat "bad field" are null on the wire.
+  const bool is_plain = error.code == "invalid_value" || error.code == "invalid_type" || error.code == "missing_required_parameter";
+  return {error.status, error.message, error.param, is_plain ? "" : error.code, 0};
+}
+
+ApiError from_finish(const actors::Finish& finish) {
+  const std::string message = finish.error.empty() ? "The request could not be completed." : finish.error;
+  if (finish.reason == actors::FinishReason::cancelled) return {503, "The server is stopping.", "", "draining", 1};
+  const bool is_defect = finish.error_code.empty() || finish.error_code == "internal_error";
+  return {is_defect ? 500 : 503, message, "", is_defect ? "internal_error" : finish.error_code, is_defect ? 0U : 1U};
 }
 
 ApiError from_rejection(const actors::Rejection& rejection, std::string_view prompt_param) {

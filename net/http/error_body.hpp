@@ -32,9 +32,12 @@ Response error_response(const ApiError& error);
 // Returns the error as the last events of a stream: one data event, then [DONE].
 std::string error_events(const ApiError& error);
 
+// Returns the meaning of an end that the client did not ask for: reason error, or cancelled by the server.
+ApiError from_finish(const actors::Finish& finish);
+
 ApiError from_request_error(const text::RequestError& error);
 
-// Returns the HTTP meaning of the actors' refusal. `messages_param`: the field that holds the prompt.
+// Returns the HTTP meaning of the actors' refusal. `prompt_param`: the field that holds the prompt.
 ApiError from_rejection(const actors::Rejection& rejection, std::string_view prompt_param);
 
 }  // namespace tandem::net::http

@@ -38,6 +38,10 @@ class Exchange {
   // Sends `bytes` as one chunk. False: the peer is gone, or took nothing for `write_stall`.
   virtual Awaitable<bool> send(std::string_view bytes) = 0;
   virtual Awaitable<bool> close_stream() = 0;
+  // Gives the connection up: nothing more will be said, and what was said stays incomplete.
+  virtual void drop() = 0;
+  // Whether an answer has begun: nothing else may be said any more than its rest.
+  virtual bool has_begun() const noexcept = 0;
   // From now until the answer is complete, calls `told` on the IO thread when the peer goes or the server stops (each at most once).
   virtual void watch(std::function<void(Departure)> told) = 0;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tandem::net::http {
 
@@ -31,7 +32,7 @@ class JsonWriter {
   JsonWriter& string_or_null(std::string_view value) { return value.empty() ? null() : string(value); }
 
   const std::string& text() const noexcept { return out_; }
-  std::string take() { return std::move(out_); }
+  std::string take() { return std::exchange(out_, {}); }
 
  private:
   void separate();

@@ -31,7 +31,7 @@ namespace {
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds accept_pause{20};       // after "too many open files"
 constexpr std::chrono::milliseconds hurry_time{1'000};      // for error events after the patience is over
-constexpr std::chrono::milliseconds cut_time{5'000};        // for coroutines to unwind once their sockets are closed
+constexpr std::chrono::milliseconds cut_time{30'000};       // for coroutines to unwind; one may be encoding a long prompt
 constexpr std::size_t descriptors_kept = 128;               // for model files, logs, the console
 
 // One IO thread: its own io_context, so that connections need no strand.

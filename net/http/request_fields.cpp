@@ -2,6 +2,7 @@
 #include "net/http/request_fields.hpp"
 
 #include "net/http/field_reader.hpp"
+#include "net/text/stop_strings.hpp"
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace tandem::net::http {
 namespace {
@@ -62,25 +64,10 @@ void read_logit_bias(FieldReader& reader, const FieldBounds& bounds, gpu::Sampli
     if (auto error = add_bias(member, bounds, out)) return reader.fail(*std::move(error));
 }
 
-void add_stop(FieldReader& reader, const text::Json& value, const FieldBounds& bounds, RequestFields& out) {
-  const std::string* stop = value.if_string();
-  if (stop == nullptr) return reader.fail(text::wrong_type("stop", "a string or an array of strings", value.type_name()));
-  if (stop->empty()) return reader.fail(text::invalid_value("stop", "stop must not hold an empty string"));
-  if (stop->size() > bounds.stop_bytes_max)
-    return reader.fail(text::invalid_value(
-        "stop", fmt::format("a stop string has {} bytes, at most {} are allowed", stop->size(), bounds.stop_bytes_max)));
-  out.stops.push_back(*stop);
-}
-
-void read_stops(FieldReader& reader, const FieldBounds& bounds, RequestFields& out) {
-  const text::Json* stop = reader.any("stop");
-  if (stop == nullptr) return;
-  const text::JsonArray* list = stop->if_array();
-  if (list == nullptr) return add_stop(reader, *stop, bounds, out);
-  if (list->size() > bounds.stops_max)
-    return reader.fail(text::invalid_value(
-        "stop", fmt::format("stop has {} strings, at most {} are allowed", list->size(), bounds.stops_max)));
-  for (const text::Json& value : *list) add_stop(reader, value, bounds, out);
+void read_stops(FieldReader& reader, RequestFields& out) {
+  auto stops = text::read_stop(reader.any("stop"), "stop");
+  if (!stops) return reader.fail(stops.error());
+  out.stops = std::move(*stops);
 }
 
 void read_stop_ids(FieldReader& reader, const FieldBounds& bounds, RequestFields& out) {
@@ -159,7 +146,7 @@ text::RequestResult<RequestFields> read_request_fields(const text::Json& body, c
   read_sampling(reader, out.sampling);
   read_logit_bias(reader, bounds, out.sampling);
   out.seed = reader.integer("seed", {int64_min, int64_max});
-  read_stops(reader, bounds, out);
+  read_stops(reader, out);
   read_stop_ids(reader, bounds, out);
   out.ignores_eos = reader.boolean("ignore_eos").value_or(false);
   out.includes_stop = reader.boolean("include_stop_str_in_output").value_or(false);

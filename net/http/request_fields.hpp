@@ -16,8 +16,6 @@ struct FieldBounds {
   std::int64_t vocab_size = 0;  // ids in logit_bias and stop_token_ids lie below it
   int choices_max = 16;
   std::size_t logit_bias_max = 1024;
-  std::size_t stops_max = 16;
-  std::size_t stop_bytes_max = 256;
   std::size_t stop_ids_max = 128;
 };
 

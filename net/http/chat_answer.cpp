@@ -1,0 +1,164 @@
+// The loop over wake-ups. After the last choice has ended for the client, the engine's own ends are still awaited: usage needs them.
+#include "net/http/chat_answer.hpp"
+
+#include "net/http/request_id.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+namespace tandem::net::http {
+namespace {
+
+ChatFrame make_frame(const ApiContext& context, const ChatJob& job) {
+  ChatFrame frame;
+  frame.id = new_random_id("chatcmpl-");
+  frame.created = static_cast<std::int64_t>(std::time(nullptr));
+  frame.model = job.fields.model;
+  frame.fingerprint = "fp_" + context.options.build;
+  frame.reasoning_field = context.options.reasoning_field;
+  frame.hides_reasoning = job.fields.hides_reasoning;
+  frame.includes_usage = job.fields.includes_usage;
+  frame.includes_usage_always = job.fields.includes_usage_always;
+  return frame;
+}
+
+}  // namespace
+
+ChatAnswer::ChatAnswer(const ApiContext& context, const ChatJob& job, Exchange& exchange)
+    : context_(context), job_(job), exchange_(exchange),
+      generation_(context.door, exchange, job.fields.choices, context.options.limits.unsent_bytes),
+      writer_(make_frame(context, job), job.fields.has_logprobs), pending_logprobs_(static_cast<std::size_t>(job.fields.choices)),
+      messages_(static_cast<std::size_t>(job.fields.choices)) {
+  for (int choice = 0; choice < job.fields.choices; ++choice)
+    choices_.push_back(std::make_unique<ChatChoice>(context.tokenizer, output_options(job), job.stop_ids, job.fields.has_logprobs));
+}
+
+Awaitable<ChatOutcome> ChatAnswer::ask() {
+  for (int choice = 0; choice < job_.fields.choices; ++choice)
+    generation_.submit(generation_request(context_, job_, choice, exchange_.request().id));
+  std::size_t accepted = 0;
+  while (accepted < choices_.size()) {
+    co_await generation_.wait(context_.options.keepalive);
+    InboxNews news = generation_.take();
+    if (const auto outcome = judge(news)) co_return *outcome;
+    for (const ChoiceNews& choice : news.choices) {
+      if (!choice.accepted) continue;
+      prompt_tokens_ = *choice.accepted;
+      ++accepted;
+    }
+    feed(news);
+  }
+  co_return ChatOutcome::complete;
+}
+
+Awaitable<ChatOutcome> ChatAnswer::stream() {
+  std::string out;
+  for (std::size_t choice = 0; choice < choices_.size(); ++choice) out += writer_.role_chunk(choice, usage());
+  for (;;) {
+    // After a failure, what was generated before it is delivered first.
+    const auto failed = std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); });
+    out += chunks();
+    const bool is_sent = co_await exchange_.send(out);
+    out.clear();
+    if (!is_sent) co_return leave();
+    if (failed) co_return ChatOutcome::failed;
+    if (is_complete()) co_return ChatOutcome::complete;
+    const bool has_news = co_await generation_.wait(context_.options.keepalive);
+    if (!has_news) {
+      out = keepalive_comment;
+      continue;
+    }
+    InboxNews news = generation_.take();
+    if (const auto outcome = judge(news)) co_return *outcome;
+    feed(news);
+  }
+}
+
+Awaitable<ChatOutcome> ChatAnswer::gather() {
+  for (;;) {
+    gather_events();
+    if (std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); })) co_return ChatOutcome::failed;
+    if (is_complete()) co_return ChatOutcome::complete;
+    co_await generation_.wait(context_.options.keepalive);
+    InboxNews news = generation_.take();
+    if (const auto outcome = judge(news)) co_return *outcome;
+    feed(news);
+  }
+}
+
+// Looks for what ends the exchange as a whole.
+std::optional<ChatOutcome> ChatAnswer::judge(const InboxNews& news) {
+  if (news.is_peer_gone) return leave();
+  if (news.is_reader_too_slow) {
+    context_.counters.count_slow_reader();
+    return ChatOutcome::peer_gone;
+  }
+  for (const ChoiceNews& choice : news.choices) {
+    if (!choice.rejected) continue;
+    error_ = from_rejection(*choice.rejected, "messages");
+    return ChatOutcome::failed;
+  }
+  if (!news.is_server_stopping) return std::nullopt;
+  error_ = {503, "The server is stopping.", "", "draining", 1};
+  return ChatOutcome::failed;
+}
+
+ChatOutcome ChatAnswer::leave() {
+  context_.counters.count_disconnect();
+  return ChatOutcome::peer_gone;
+}
+
+void ChatAnswer::feed(InboxNews& news) {
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    ChatChoice& choice = *choices_[index];
+    for (const gpu::SampledToken& token : news.choices[index].tokens) choice.feed(token);
+    if (const auto& finished = news.choices[index].finished) {
+      choice.finish(*finished);
+      context_.counters.count_usage(finished->usage);
+      if (choice.has_failed()) error_ = from_finish(*finished);
+    }
+    if (choice.wants_cancel()) generation_.cancel(index);
+  }
+}
+
+// Returns the chunks of everything that was fed since the last call.
+std::string ChatAnswer::chunks() {
+  std::string out;
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    std::string fresh = choices_[index]->take_logprobs();
+    std::string& pending = pending_logprobs_[index];
+    if (!pending.empty() && !fresh.empty()) pending += ',';
+    pending += fresh;
+    out += writer_.event_chunks(index, choices_[index]->take_events(), pending, usage());
+  }
+  return out;
+}
+
+void ChatAnswer::gather_events() {
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    const std::string fresh = choices_[index]->take_logprobs();
+    std::string& entries = messages_[index].logprobs;
+    if (!entries.empty() && !fresh.empty()) entries += ',';
+    entries += fresh;
+    for (const text::Event& event : choices_[index]->take_events()) messages_[index].add(event);
+  }
+}
+
+bool ChatAnswer::is_complete() const {
+  return std::ranges::all_of(choices_, [](const auto& choice) { return choice->has_ended() && choice->engine_finish(); });
+}
+
+ChatUsage ChatAnswer::usage() const {
+  ChatUsage usage;
+  usage.prompt_tokens = prompt_tokens_;
+  for (const auto& choice : choices_) {
+    usage.completion_tokens += choice->completion_tokens();
+    usage.reasoning_tokens += choice->reasoning_tokens();
+  }
+  // The prompt is computed once for all choices: what the first one found is what was reused.
+  if (const auto& first = choices_.front()->engine_finish()) usage.cached_tokens = first->usage.cached_tokens;
+  return usage;
+}
+
+}  // namespace tandem::net::http

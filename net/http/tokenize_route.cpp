@@ -1,0 +1,134 @@
+// Both run on the work pool: a body may hold megabytes.
+#include "net/http/tokenize_route.hpp"
+
+#include "net/http/error_body.hpp"
+#include "net/http/field_reader.hpp"
+#include "net/http/json_body.hpp"
+#include "net/http/json_writer.hpp"
+#include "net/http/models_route.hpp"
+#include "net/text/detokenizer.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace tandem::net::http {
+namespace {
+
+using text::Json;
+using text::RequestResult;
+using text::TokenId;
+
+RequestResult<std::vector<TokenId>> encode_text(const ApiContext& context, FieldReader& reader) {
+  const auto prompt = reader.string("prompt");
+  const bool adds_bos = reader.boolean("add_special_tokens").value_or(true);
+  if (reader.error()) return *reader.error();
+  if (!prompt) return text::RequestError{400, "prompt", "", "prompt or messages is required"};
+  std::vector<TokenId> ids;
+  const auto bos = context.tokenizer.id(text::Markup::bos);
+  const std::string_view bos_text = text::markup_text(text::Markup::bos);
+  if (adds_bos && bos && !prompt->starts_with(bos_text)) ids.push_back(*bos);
+  const std::vector<TokenId> rest = context.tokenizer.encode_raw(*prompt);
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
+RequestResult<std::vector<TokenId>> encode_chat(const ApiContext& context, const Json& body) {
+  const auto chat = text::ChatRequest::from_json(body, context.options.chat);
+  if (!chat) return chat.error();
+  auto prompt = text::encode_prompt(*chat, context.tokenizer);
+  if (!prompt) return prompt.error();
+  return std::move(prompt->ids);
+}
+
+void add_token_strings(JsonWriter& json, const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  json.begin_array();
+  for (const TokenId id : ids) {
+    std::string visible;
+    text::Utf8Stream stream;
+    stream.push(tokenizer.token_bytes(id).value_or(""), visible);
+    stream.flush(visible);
+    json.string(visible);
+  }
+  json.end_array();
+}
+
+Response tokenize_now(const ApiContext& context, const Request& request) {
+  const auto body = parse_body(request.body);
+  if (!body) return error_response(from_request_error(body.error()));
+  FieldReader reader{*body};
+  const std::string model = reader.string("model").value_or("");
+  const bool wants_strings = reader.boolean("return_token_strs").value_or(false);
+  if (reader.error()) return error_response(from_request_error(*reader.error()));
+  if (!model.empty() && !context.serves(model)) return model_not_found(context, model);
+  const bool is_chat = body->find_given("messages") != nullptr;
+  const auto ids = is_chat ? encode_chat(context, *body) : encode_text(context, reader);
+  if (!ids) return error_response(from_request_error(ids.error()));
+  JsonWriter json;
+  json.begin_object().key("count").integer(ids->size());
+  json.key("max_model_len").integer(context.door.snapshot().engine.max_positions);
+  json.key("tokens").begin_array();
+  for (const TokenId id : *ids) json.integer(id);
+  json.end_array().key("token_strs");
+  if (wants_strings) add_token_strings(json, context.tokenizer, *ids);
+  else json.null();
+  json.end_object();
+  Response response;
+  response.body = json.take();
+  return response;
+}
+
+RequestResult<std::vector<TokenId>> read_tokens(const Json& body) {
+  FieldReader reader{body};
+  const Json* list = reader.array("tokens");
+  if (reader.error()) return *reader.error();
+  if (list == nullptr) return text::RequestError{400, "tokens", "", "tokens is required"};
+  std::vector<TokenId> ids;
+  for (const Json& value : *list->if_array()) {
+    const text::JsonNumber* number = value.if_number();
+    const auto id = number != nullptr ? to_integer(number->text) : std::nullopt;
+    if (!id || *id < 0 || *id > INT32_MAX)
+      return text::invalid_value("tokens", fmt::format("tokens[{}] must be a token id", ids.size()));
+    ids.push_back(static_cast<TokenId>(*id));
+  }
+  return ids;
+}
+
+Response detokenize_now(const ApiContext& context, const Request& request) {
+  const auto body = parse_body(request.body);
+  if (!body) return error_response(from_request_error(body.error()));
+  const auto ids = read_tokens(*body);
+  if (!ids) return error_response(from_request_error(ids.error()));
+  const auto bytes = context.tokenizer.decode(*ids, text::AddedTokenText::written);
+  if (!bytes) return error_response({400, fmt::format("tokens: {}", bytes.error().message()), "tokens", "", 0});
+  std::string prompt;
+  text::Utf8Stream stream;
+  stream.push(*bytes, prompt);
+  stream.flush(prompt);
+  JsonWriter json;
+  json.begin_object().key("prompt").string(prompt).end_object();
+  Response response;
+  response.body = json.take();
+  return response;
+}
+
+Awaitable<Response> on_pool(const ApiContext& context, const Request& request,
+                            Response (*work)(const ApiContext&, const Request&)) {
+  Response response;
+  std::function<void()> job = [&] { response = work(context, request); };
+  co_await context.pool.run(std::move(job));
+  co_return response;
+}
+
+}  // namespace
+
+Awaitable<Response> tokenize_request(const ApiContext& context, const Request& request) {
+  return on_pool(context, request, tokenize_now);
+}
+
+Awaitable<Response> detokenize_request(const ApiContext& context, const Request& request) {
+  return on_pool(context, request, detokenize_now);
+}
+
+}  // namespace tandem::net::http
