@@ -1,7 +1,8 @@
 // The header of a packed Engram file: which rows of which layer it holds.
 //
-// Format, little-endian u64 fields: magic 0x31344E4531565344 (on disk the letters DSV1EN41), layer, first row, one past the last row, rows of the whole layer, bytes of a row;
-// zeros up to byte 4096; then the rows, each its codes followed by its scales. Other programs write and read the same format.
+// Format: little-endian u64 fields: magic 0x31344E4531565344 (on disk the letters DSV1EN41), layer, first row, one past the last row,
+// rows of the whole layer, bytes of a row; zeros up to byte 4096; then the rows, each its codes followed by its scales. Other programs
+// write and read the same format.
 #pragma once
 
 #include <cstddef>
