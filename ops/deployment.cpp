@@ -73,7 +73,7 @@ Result<net::text::ReasoningConfig> reasoning_config(const Settings& settings) {
   }
   for (const auto& effort : config.efforts)
     if (effort.word == wanted) {
-      config.default_effort = effort.value;
+      config.default_effort = effort.effort;
       return config;
     }
   int number = 0;
