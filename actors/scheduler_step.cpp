@@ -4,12 +4,15 @@
 namespace tandem::actors {
 
 void SchedulerState::wake() {
-  if (phase == StepPhase::idle) begin_plan();
+  if (phase == StepPhase::idle) return begin_plan();
+  // Something changed behind the plan being made: should that plan turn out empty, another one is made.
+  is_stale = true;
 }
 
 void SchedulerState::begin_plan() {
   if (book.running() == 0 && book.waiting() == 0 && closing.empty()) return;
   phase = StepPhase::planning;
+  is_stale = false;
   plan = {};
   plan.close.assign(closing.begin(), closing.end());
   closing.clear();
@@ -62,7 +65,8 @@ void SchedulerState::ask_prefill(std::uint32_t rows_max) {
 void SchedulerState::execute() {
   if (plan.close.empty() && plan.open.empty() && plan.prefill.empty() && plan.decode.empty()) {
     phase = StepPhase::idle;  // everything that waits is too large for what is free now
-    return publish();
+    publish();
+    return is_stale ? begin_plan() : void();
   }
   phase = StepPhase::executing;
   plan.step = ++step;

@@ -3,6 +3,7 @@
 
 #include <random>
 
+namespace gpu = tandem::gpu;
 using namespace tandem::actors;
 using namespace tandem::actors::simulation;
 

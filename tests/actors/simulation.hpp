@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "actors/decode_actor.hpp"
 #include "actors/prefill_actor.hpp"
 #include "actors/reception.hpp"
 #include "actors/request_actor.hpp"
@@ -170,8 +171,7 @@ struct Node {
   }
   void run() { coordinator.run(); }
   void advance(std::chrono::milliseconds by) {
-    coordinator.clock().current_time += by;
-    coordinator.clock().trigger_timeouts();
+    coordinator.clock().advance_time(by);
     coordinator.run();
   }
   std::pair<RequestId, std::shared_ptr<Record>> submit(GenerationRequest request) {

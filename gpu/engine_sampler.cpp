@@ -1,0 +1,41 @@
+// See engine_sampler.hpp.
+#include "gpu/engine_sampler.hpp"
+
+#include <algorithm>
+
+#include "gpu/sampling/sampler.hpp"
+
+namespace tandem::gpu {
+
+void LaneSampler::begin(std::span<const TokenId> prompt) {
+  const std::size_t replayed = std::min(replayed_, prompt.size());
+  const auto own = prompt.first(prompt.size() - replayed);
+  prompt_.assign(own.begin(), own.end());
+  generated_.clear();
+  thinking_ended_ = false;
+  for (const TokenId token : prompt.last(replayed)) count(token);
+}
+
+Result<SampledToken> LaneSampler::sample(std::span<const float> logits, std::int64_t position) {
+  const TokenId forced = forced_token();
+  if (forced >= 0) {
+    count(forced);
+    return describe_token(logits, forced, params_.top_logprobs);
+  }
+  auto token = sample_token(logits, {params_, prompt_, generated_, position});
+  if (token) count(token->id);
+  return token;
+}
+
+TokenId LaneSampler::forced_token() const noexcept {
+  if (params_.thinking_budget < 0 || thinking_ended_) return -1;
+  const bool is_spent = generated_.size() >= static_cast<std::size_t>(params_.thinking_budget);
+  return is_spent ? params_.think_end_id : -1;
+}
+
+void LaneSampler::count(TokenId token) {
+  generated_.push_back(token);
+  if (token == params_.think_end_id) thinking_ended_ = true;
+}
+
+}  // namespace tandem::gpu
