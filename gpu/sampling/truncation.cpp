@@ -65,7 +65,7 @@ std::vector<double> truncated_weights(std::span<const float> logits, const Sampl
   const float most = *std::max_element(logits.begin(), logits.end());
   std::vector<float> exps(logits.size());
   std::transform(logits.begin(), logits.end(), exps.begin(), [&](float value) { return (value - most) / params.temperature; });
-  for (float& value : exps) value = std::isnan(value) ? 0.0F : value;  // 0 / tiny temperature
+  for (float& value : exps) value = std::isnan(value) ? 0.0F : value;  // inf - inf: the best logit overflowed by a penalty
   simd::exp(exps.data(), static_cast<std::int64_t>(exps.size()));
   std::vector<double> weights(exps.begin(), exps.end());
   const bool limits_k = params.top_k > 0 && static_cast<std::size_t>(params.top_k) < weights.size();
