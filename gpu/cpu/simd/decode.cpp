@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "gpu/cpu/simd/decode.cpp"
 #include <hwy/foreach_target.h>
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "gpu/cpu/simd/lanes_inl.hpp"
@@ -21,6 +22,12 @@ using Words = hn::Rebind<std::uint16_t, Floats>;
 using SignedWords = hn::Rebind<std::int16_t, Floats>;
 using Halves = hn::Rebind<hwy::float16_t, Floats>;
 
+// Weights are read a few hundred bytes of a row at a time, several rows in turn: too short for the processor to see a stream. Asking
+// this far ahead in the row covers the next panel; beyond the end of the weight it is harmless.
+constexpr std::int64_t ahead_bytes = 1024;
+
+HWY_INLINE void prefetch(const void* at) { hwy::Prefetch(static_cast<const std::uint8_t*>(at) + ahead_bytes); }
+
 void DecodeBf16(const std::uint16_t* codes, std::int64_t n, float* out) {
   constexpr Floats d;
   constexpr Bits du;
@@ -28,6 +35,7 @@ void DecodeBf16(const std::uint16_t* codes, std::int64_t n, float* out) {
   constexpr auto width = static_cast<std::int64_t>(hn::MaxLanes(d));
   std::int64_t i = 0;
   for (; i + width <= n; i += width) {
+    if (i % 32 == 0) prefetch(codes + i);
     const auto wide = hn::PromoteTo(du, hn::LoadU(dw, codes + i));
     hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(wide)), d, out + i);
   }
@@ -54,6 +62,7 @@ void DecodeFp8(const std::uint8_t* codes, const std::uint8_t* scales, std::int64
   constexpr auto width = static_cast<std::int64_t>(hn::MaxLanes(d));
   std::int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
+    if (i % 64 == 0) prefetch(codes + i);
     const V scale = hn::Set(d, e8m0_to_float(scales[i / 32]) * 256.0F);
     for (std::int64_t j = i; j < i + 32; j += width) hn::StoreU(decode_e4m3(codes + j, scale), d, out + j);
   }
@@ -95,6 +104,7 @@ void DecodeFp4(const std::uint8_t* nibbles, const std::uint8_t* scales, std::int
   HWY_ALIGN std::int8_t doubled[32];
   std::int64_t i = 0;
   for (; i + 32 <= n; i += 32) {
+    if (i % 128 == 0) prefetch(nibbles + i / 2);
     unpack_nibbles(nibbles + i / 2, doubled);
     const V half_scale = hn::Set(d, e8m0_to_float(scales[i / 32]) * 0.5F);
     for (std::int64_t j = 0; j < 32; j += width) hn::StoreU(scaled_bytes(doubled + j, half_scale), d, out + i + j);
