@@ -7,6 +7,7 @@
 
 #include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/cpu/mhc_ops.hpp"
+#include "gpu/numeric/minifloat.hpp"
 #include "gpu/rope_table.hpp"
 #include "tests/gpu/golden_ops_fixture.hpp"
 
@@ -165,6 +166,31 @@ BOOST_AUTO_TEST_CASE(moe_and_router_equal_the_golden_ones_with_both_limits) {
       BOOST_TEST(relative_l2(y, ops_file().floats(name)) < 5e-4, name);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_engram_gate_writes_the_golden_stream_and_leaves_dead_positions_alone) {
+  const auto ops = make_cpu_ops(2);
+  const GoldenFile golden("engram.safetensors"), shard("ckpt/model-00004-of-00005.safetensors");
+  const auto ids = golden.raw<std::int32_t>("row_ids");
+  const auto keep = golden.raw<std::uint8_t>("keep");
+  const auto codes = shard.raw<std::uint8_t>("layers.1.engram.embed.weight"), scales = shard.raw<std::uint8_t>("layers.1.engram.embed.scale");
+  const std::int64_t rows = 28, columns = 12, row_dim = 32;
+  std::vector<float> x;
+  for (std::int64_t t = 0; t < rows; ++t) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const auto id = static_cast<std::size_t>(ids[static_cast<std::size_t>(t * 2 * columns + c)]);  // layer 1 is the first of the two
+      for (std::size_t i = 0; i < row_dim; ++i) x.push_back(e4m3_to_float(codes[id * row_dim + i]) * e8m0_to_float(scales[id]));
+    }
+  }
+  const Linear wkv = golden_linear(shard, "layers.1.engram.wkv");
+  std::vector<float> kv(static_cast<std::size_t>(rows * wkv.n));
+  ops->linear(matrix(x, rows), wkv, {.q8 = true, .round_output = true}, matrix(kv, rows));
+  EngramWeights weights;
+  weights.q_weight = dense_of(shard.floats("layers.1.engram.q_weight"), 4, 256);
+  weights.k_weight = dense_of(shard.floats("layers.1.engram.k_weight"), 4, 256);
+  auto streams = golden.floats("stream");
+  ops->engram_gate(matrix(streams, rows), matrix(kv, rows), weights, keep.data(), config(), true);
+  BOOST_TEST(relative_l2(streams, golden.floats("layer1.out")) < 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(attention_equals_the_golden_rows_in_both_numerics) {
