@@ -1,0 +1,26 @@
+# Tests that are scripts: the rules of the house, headers that stand alone, formatting, and the Python side.
+if(TANDEM_SANITIZE)
+  return()  # none of them runs our code: the release build has them already
+endif()
+find_package(Python3 3.11 COMPONENTS Interpreter)
+if(NOT Python3_FOUND)
+  message(STATUS "Python 3.11 not found: tests/tidy and tests/python are left out")
+  return()
+endif()
+
+set(tidy_folder ${CMAKE_CURRENT_SOURCE_DIR}/tidy)
+add_test(NAME tidy COMMAND ${Python3_EXECUTABLE} ${tidy_folder}/tidy.py)
+add_test(NAME tidy_test COMMAND ${Python3_EXECUTABLE} ${tidy_folder}/tidy_test.py)
+add_test(NAME headers COMMAND ${Python3_EXECUTABLE} ${tidy_folder}/headers.py ${CMAKE_BINARY_DIR})
+set_tests_properties(tidy tidy_test PROPERTIES LABELS tidy TIMEOUT 60)
+set_tests_properties(headers PROPERTIES LABELS tidy TIMEOUT 1500)
+if(EXISTS ${CMAKE_SOURCE_DIR}/ops/format.sh)
+  add_test(NAME format COMMAND ${CMAKE_SOURCE_DIR}/ops/format.sh --check)
+  set_tests_properties(format PROPERTIES LABELS tidy TIMEOUT 120 SKIP_RETURN_CODE 77)
+endif()
+
+foreach(folder python bench)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+  endif()
+endforeach()
