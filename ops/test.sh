@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs the tests; ends with ctest's summary.
+#
+#   ops/test.sh                     the release preset
+#   ops/test.sh release asan tsan   these presets, one after the other
+#   ops/test.sh ci                  what every change has to pass: release, then asan without the long numeric comparisons
+#
+# Exits 1 if a preset fails to build or a test fails; the presets after it still run.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+say() { echo "test [$(date +%H:%M:%S)]: $*"; }
+
+started_s=$SECONDS
+failed=()
+
+# Runs ctest on a built preset; further arguments go to ctest.
+run_tests() {
+  local preset=$1
+  shift
+  say "running the tests of $preset"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+}
+
+# Builds one preset and tests it. tsan needs an actor framework built under it and is left out, with a message, without.
+run_preset() {
+  local preset=$1 caf status=0
+  shift
+  TANDEM_CMAKE_ARGS=
+  if [ "$preset" = tsan ]; then
+    caf=$(ops/tsan_caf.sh) || status=$?
+    if [ "$status" -eq 77 ]; then
+      say "tsan is skipped: the source of the actor framework cannot be had here"
+      return 0
+    fi
+    [ "$status" -eq 0 ] || return 1
+    TANDEM_CMAKE_ARGS=$(printf '%s\n' "-DCAF_INCLUDE_DIR=$caf/include" "-DCAF_core_LIBRARY=$caf/lib/libcaf_core_static.a" \
+      "-DCAF_io_LIBRARY=$caf/lib/libcaf_io_static.a")
+  fi
+  export TANDEM_CMAKE_ARGS
+  say "building $preset"
+  ops/build.sh "$preset" || return 1
+  run_tests "$preset" "$@"
+}
+
+# Under the sanitizers a defect of ours must stop the test at once and with its place.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+
+ops/install-packages.sh || exit 1
+case "${1:-}" in
+  "") set -- release ;;
+  ci) set -- release asan:ci ;;
+esac
+for wanted in "$@"; do
+  case "$wanted" in
+    release | debug | asan | tsan | cuda) run_preset "$wanted" || failed+=("$wanted") ;;
+    asan:ci) run_preset asan -LE 'model|bench' || failed+=(asan) ;;
+    *) echo "usage: ops/test.sh [release|debug|asan|tsan|cuda]... | ci"; exit 2 ;;
+  esac
+done
+
+# ctest's own last lines stay the last ones when all is well.
+if [ ${#failed[@]} -gt 0 ]; then
+  say "failed after $((SECONDS - started_s)) s: ${failed[*]}"
+  exit 1
+fi
