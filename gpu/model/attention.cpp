@@ -16,6 +16,15 @@ std::vector<RecordRing> window_rings(const StepContext& step, int layer) {
   return rings;
 }
 
+void show_window(const StepContext& step, std::span<const RecordRing> rings) {
+  if (step.probe == nullptr || rings.empty()) return;
+  std::vector<const std::byte*> places;
+  for (std::int32_t row = 0; row < step.rows.rows(); ++row) {
+    places.push_back(rings[static_cast<std::size_t>(row)].at(step.rows.position(row)));
+  }
+  step.show_records("win_kv", rings.front().format, rings.front().n, places);
+}
+
 std::vector<AttentionRow> attention_rows(const StepContext& step, const LayerRole& role, std::span<const RecordRing> rings,
                                          const Selection& selection) {
   std::vector<AttentionRow> rows(rings.size());
@@ -66,6 +75,7 @@ void store_window(const StepContext& step, const AttentionSite& site, const Tens
   step.ops().rope(normed, 1, step.rows.positions(), site.rope, false, step.rounds());
   step.show("win_kv_pre_w8", normed, {normed.rows, normed.cols});
   step.ops().write_window(normed, site.rings, step.rows.positions());
+  show_window(step, site.rings);
 }
 
 Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const Tensor& query,

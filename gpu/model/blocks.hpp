@@ -86,6 +86,10 @@ Latents compress(const StepContext& step, int layer, const Tensor& input);
 // (A3) Rotates and stores the latents as compressed entries.
 void store_entries(const StepContext& step, int layer, Latents& latents);
 
+// Shows the records of `entries`, one a cache, as they were stored.
+void show_entries(const StepContext& step, const char* site, std::span<const PagedRecords> caches,
+                  std::span<const std::int32_t> entries);
+
 // --- indexer.cpp ---
 // (I1) Index keys of the latents (before their rotation) into the owner's cache.
 void store_index_keys(const StepContext& step, int layer, const Latents& latents);

@@ -118,6 +118,14 @@ Latents compress(const StepContext& step, int layer, const Tensor& input) {
   return latents;
 }
 
+void show_entries(const StepContext& step, const char* site, std::span<const PagedRecords> caches,
+                  std::span<const std::int32_t> entries) {
+  if (step.probe == nullptr || caches.empty()) return;
+  std::vector<const std::byte*> places;
+  for (std::size_t i = 0; i < caches.size(); ++i) places.push_back(caches[i].at(entries[i]));
+  step.show_records(site, caches.front().format, caches.front().n, places);
+}
+
 void store_entries(const StepContext& step, int layer, Latents& latents) {
   if (latents.entries.empty()) return;
   const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
@@ -127,6 +135,7 @@ void store_entries(const StepContext& step, int layer, Latents& latents) {
   caches.reserve(latents.sequences.size());
   for (const SequenceState* sequence : latents.sequences) caches.push_back(sequence->entries(layer));
   step.ops().write_entries(latents.values, caches, latents.entries);
+  show_entries(step, "ckv", caches, latents.entries);
 }
 
 }  // namespace tandem::gpu

@@ -53,7 +53,7 @@ Result<void> run_stages(StepContext& step, Residual& residual) {
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     step.scope = stage_scope(stage);
     const std::vector<RecordRing> rings = draft_rings(step.rows, static_cast<int>(stage));
-    const AttentionSite site{stages[stage].attn, step.model.rope_plain, rings};
+    const AttentionSite site{stages[stage].attn, step.model.rope_plain->view(), rings};
     const auto attention = [&](const Tensor& input) { return block_site(step, site, input); };
     const MoeShape moe{step.config().dspark.experts_per_token, false};
     if (auto ok = run_block(step, stages[stage], moe, residual, attention); !ok) return ok;
@@ -77,7 +77,7 @@ Result<void> DraftNetwork::insert(const RowBatch& rows, const Tensor& features, 
   for (std::size_t stage = 0; stage < weights.stages.size(); ++stage) {
     step.scope = stage_scope(stage) + "ctx.";
     const std::vector<RecordRing> rings = draft_rings(rows, static_cast<int>(stage));
-    store_window(step, {weights.stages[stage].attn, model_.rope_plain, rings}, main);
+    store_window(step, {weights.stages[stage].attn, model_.rope_plain->view(), rings}, main);
   }
   return {};
 }

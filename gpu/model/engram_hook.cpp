@@ -6,6 +6,23 @@
 
 namespace tandem::gpu {
 
+namespace {
+
+Result<void> show_row_ids(const StepContext& step, const EngramTables& tables, std::size_t table) {
+  if (step.probe == nullptr) return {};
+  const auto ids = tables.row_ids(table, step.rows);
+  if (!ids) return ids.error();
+  const std::int64_t columns = step.config().engram.columns();
+  const Tensor shown = step.workspace.i32(step.row_count(), columns);
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    static_cast<std::int32_t*>(shown.data)[i] = static_cast<std::int32_t>(engram::index_of((*ids)[i]));
+  }
+  step.show("engram_ids", shown, {shown.rows, columns});
+  return {};
+}
+
+}  // namespace
+
 Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams) {
   const ModelConfig& config = step.config();
   const EngramWeights& weights = step.model.weights.layers[static_cast<std::size_t>(layer)].engram;
@@ -14,6 +31,7 @@ Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest
   step.show("engram_in", streams, {rows, config.hc_mult, config.hidden});
 
   const Workspace::Scope scope(step.workspace);
+  if (auto ok = show_row_ids(step, tables, tables.table_of(layer)); !ok) return ok;
   const Tensor values = step.workspace.f32(rows, config.engram.row_width());
   if (auto ok = tables.collect(request, tables.table_of(layer), values); !ok) return ok;
   step.show("engram_rows", values, {rows, config.engram.columns(), config.engram.head_dim});

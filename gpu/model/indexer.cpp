@@ -113,6 +113,7 @@ void store_index_keys(const StepContext& step, int layer, const Latents& latents
   caches.reserve(latents.sequences.size());
   for (const SequenceState* sequence : latents.sequences) caches.push_back(sequence->index_keys(layer));
   step.ops().write_entries(keys, caches, latents.entries);
+  show_entries(step, "ik", caches, latents.entries);
 }
 
 void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank, Selection& selection) {

@@ -15,6 +15,7 @@
 #include "gpu/model/engram_tables.hpp"
 #include "gpu/numerics.hpp"
 #include "gpu/ops.hpp"
+#include "gpu/rope_table.hpp"
 #include "gpu/weights.hpp"
 
 namespace tandem::gpu {
@@ -33,15 +34,16 @@ struct Model {
   Numerics numerics;
   ModelWeights weights;
   std::unique_ptr<Ops> ops;
-  RopeView rope_plain;       // ratio-0 layers and draft stages
-  RopeView rope_compressed;  // ratio > 0: compress_theta with YaRN
-  std::shared_ptr<const void> rope_tables;  // what the two views show
+  std::unique_ptr<const RopeTable> rope_plain;       // ratio-0 layers and draft stages
+  std::unique_ptr<const RopeTable> rope_compressed;  // ratio > 0: compress_theta with YaRN
   std::unique_ptr<EngramTables> engram;  // null if the model has none
   Communicator* communicator = nullptr;
   std::int64_t max_positions = 0;
 
   int ranks() const noexcept { return communicator->size(); }
-  const RopeView& rope_of(const LayerRole& role) const noexcept { return role.ratio == 0 ? rope_plain : rope_compressed; }
+  RopeView rope_of(const LayerRole& role) const noexcept {
+    return role.ratio == 0 ? rope_plain->view() : rope_compressed->view();
+  }
 };
 
 // Loads this rank's part. Errors: those of the configuration, the checkpoint and the Engram tables; invalid_argument (numerics name,

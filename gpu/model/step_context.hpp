@@ -28,6 +28,8 @@ struct StepContext {
   LinearMode mode(const Linear& weight) const noexcept {
     return {model.numerics.q8 && weight.is_low_precision(), rounds()};
   }
+  // Shows the records just written at `places`, as the caches hold them: values after quantisation.
+  void show_records(const char* site, RecordFormat format, int n, const std::vector<const std::byte*>& places) const;
   void show(const char* site, const Tensor& value, std::initializer_list<std::int64_t> shape) const {
     if (probe != nullptr) probe->record(scope + site, value, std::vector<std::int64_t>(shape));
   }

@@ -1,0 +1,73 @@
+// Loading one rank of a model: configuration, weights, backend, tables.
+#include "gpu/model/model.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpu/checkpoint/loader.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/model/prepare_weights.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+Result<ModelWeights> load_rank(const Checkpoint& checkpoint, const Model& model, const ModelOptions& options,
+                               const LoadProgress& progress, const std::atomic<bool>* stop) {
+  LoadRequest request;
+  request.rank = model.communicator->rank();
+  request.ranks = model.communicator->size();
+  request.draft = options.draft;
+  request.progress = progress;
+  request.stop = stop;
+  return load_weights(checkpoint, model.config, request);
+}
+
+// Several ranks hold partial sums only: rounding them one by one would differ from rounding the whole.
+Result<Numerics> numerics_of(const ModelOptions& options, const Model& model) {
+  auto numerics = parse_numerics(options.numerics, model.config.low_precision_weights);
+  if (numerics && model.ranks() > 1) numerics->fp32_partials = true;
+  return numerics;
+}
+
+void make_rope_tables(Model& model) {
+  const ModelConfig& config = model.config;
+  const std::int64_t positions = model.max_positions + config.dspark.block_size;
+  model.rope_plain = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::plain, positions);
+  model.rope_compressed = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::compressed, positions);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communicator& communicator, const LoadProgress& progress,
+                                          const std::atomic<bool>* stop) {
+  auto config = ModelConfig::load(options.folder);
+  if (!config) return config.error();
+  auto model = std::make_unique<Model>();
+  model->config = std::move(*config);
+  model->communicator = &communicator;
+  model->max_positions = options.max_positions > 0 ? options.max_positions : model->config.max_positions;
+  const auto numerics = numerics_of(options, *model);
+  if (!numerics) return numerics.error();
+  model->numerics = *numerics;
+
+  const auto checkpoint = Checkpoint::open(options.folder);
+  if (!checkpoint) return checkpoint.error();
+  auto weights = load_rank(*checkpoint, *model, options, progress, stop);
+  if (!weights) return weights.error();
+  model->weights = std::move(*weights);
+  if (model->weights.dspark.stages.empty()) {
+    model->config.dspark = {};
+    model->config.dspark.block_size = 0;
+  }
+  model->ops = make_cpu_ops(options.threads);
+  for_each_linear(model->weights, [&](Linear& weight) { model->ops->prepare(weight); });
+  make_rope_tables(*model);
+  if (!model->config.engram.layers.empty()) {
+    auto tables = EngramTables::open(model->config, *checkpoint, options.cache_folder);
+    if (!tables) return tables.error();
+    model->engram = std::move(*tables);
+  }
+  return model;
+}
+
+}  // namespace tandem::gpu
