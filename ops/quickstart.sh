@@ -3,7 +3,7 @@
 #
 #   ops/quickstart.sh [--once] [--port N]
 #
-# Leaves the server running (log, pid and address in build/quickstart); --once stops it again. A second call builds only what
+# Leaves the server running (log, pid and address in build/quickstart); --once stops the one that it started. A second call builds only what
 # changed and asks the server that already runs, if it is this checkout's and of this build. Without --port the first free
 # port from 8000 on is taken; a port that was asked for and is taken is an error.
 set -euo pipefail
@@ -143,14 +143,14 @@ if find_running; then
   say "the server of an earlier call still runs at http://127.0.0.1:$port (pid $pid)"
 else
   start_server
+  if $once; then trap stop_server EXIT; fi
 fi
-if $once; then trap stop_server EXIT; fi
 wait_until_ready
 if ! ask; then
   tail -n 20 "$state/server.log"
   fail "no complete answer came"
 fi
-if $once; then
+if [ -n "$(trap -p EXIT)" ]; then
   say "stopping the server"
 else
   say "it goes on running: http://127.0.0.1:$port/v1 (pid $pid); stop it with: kill $pid"
