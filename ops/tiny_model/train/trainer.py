@@ -7,6 +7,7 @@ checkpoint in --out with what is left. Owns: schedule, loop, log, checkpoint, pe
 """
 import argparse
 import pathlib
+import shutil
 import time
 import traceback
 
@@ -28,8 +29,10 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pattern", default="01,02", help="buckets of the micro-batches of successive steps")
     parser.add_argument("--draft-from", type=float, default=0.4, help="share of the budget after which the draft is trained")
-    parser.add_argument("--scores-at", default="0.35,0.7", help="shares of the budget at which to score and export")
+    parser.add_argument("--scores-at", default="0.55", help="shares of the budget at which to score and export")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--start-from", help="folder of an earlier export: its weights, a new optimiser")
+    parser.add_argument("--done", type=float, default=0.0, help="with --start-from: share of the schedule that lies behind")
     parser.add_argument("--eager", action="store_true", help="no torch.compile")
     parser.add_argument("--smoke", type=int, default=0, help="run so many steps with tiny batches and stop")
     return parser.parse_args()
@@ -71,9 +74,11 @@ class Trainer:
         if self.device == "cuda":
             self.fuse_sinkhorn()
         params = parameters.initialise(self.config, args.seed)
+        if args.start_from:
+            params = parameters.load(self.config, args.start_from)
         self.learner = learner.Learner(self.config, hasher, params, self.device, not args.eager and self.device == "cuda")
         self.tokens = self.steps = 0
-        self.progress = 0.0
+        self.progress = args.done
         if args.resume:
             self.restore()
 
@@ -132,7 +137,10 @@ class Trainer:
         self.log(f"scores after {self.tokens / 1e6:.0f} M tokens ({time.time() - started:.0f} s)\n{table}")
 
     def export(self):
-        size = export.export(self.config, self.learner.params, self.compressed, self.out / "export")
+        fresh, kept = self.out / "export.new", self.out / "export"
+        size = export.export(self.config, self.learner.params, self.compressed, fresh)
+        shutil.rmtree(kept, ignore_errors=True)
+        fresh.rename(kept)
         self.log(f"exported {size / 1e6:.1f} MB")
 
     def adjust(self, schedule):
@@ -169,11 +177,11 @@ class Trainer:
                 self.adjust(schedule)
             if time.time() - last_save > 120.0:
                 self.checkpoint(p)
+                self.export()
                 last_save = time.time()
             if marks and p >= marks[0]:
                 marks.pop(0)
                 self.score(rates["draft"] > 0.0)
-                self.export()
                 last_log, counted = time.time(), 0
         self.checkpoint(1.0)
         self.export()
