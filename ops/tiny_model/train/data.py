@@ -113,7 +113,9 @@ def _work(pool, worker, seed, tokenizer_path):
     from ops.tiny_model import corpus
     os.nice(15)  # the trainer and its compiler come first
     tokenizer = corpus.load_tokenizer(tokenizer_path)
-    pool.fill(worker, corpus.stream(seed, tokenizer, pool.bucket.length))
+    # The long bucket is for long recall: with the usual mixture most of its rows would be many short conversations.
+    weights = corpus.LONG_WEIGHTS if pool.bucket.length >= 4096 else None
+    pool.fill(worker, corpus.stream(seed, tokenizer, pool.bucket.length, weights))
 
 
 class Source:
