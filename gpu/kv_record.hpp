@@ -22,8 +22,9 @@ void write_record(RecordFormat format, std::span<const float> x, std::byte* reco
 // Returns the record's values in x.
 void read_record(RecordFormat format, const std::byte* record, std::span<float> x) noexcept;
 
-// Window entries by position: slot = position mod slots. slots >= window + the most rows one step writes for one sequence, so that a
-// step may write all its rows before any of them attends, and rejected rows never overwrite a live entry.
+// Window entries by position: slot = position mod slots. slots >= window + the most rows one step writes for one
+// sequence, so that a step may write all its rows before any of them attends, and rejected rows never overwrite a live
+// entry.
 struct RecordRing {
   std::byte* base = nullptr;
   std::int64_t slots = 0;

@@ -8,8 +8,8 @@
 namespace tandem::gpu {
 namespace {
 
-// First and last pair of the YaRN ramp: pairs that turn more than beta_fast times over the original context keep their frequency, those
-// that turn less than beta_slow times are divided by the factor.
+// First and last pair of the YaRN ramp: pairs that turn more than beta_fast times over the original context keep their
+// frequency, those that turn less than beta_slow times are divided by the factor.
 struct Ramp {
   double low = 0;
   double high = 0;

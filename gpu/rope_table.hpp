@@ -1,7 +1,9 @@
-// RopeTable: cos and sin of every position and pair in FP32, built once on the host in exactly the reference's roundings.
+// RopeTable: cos and sin of every position and pair in FP32, built once on the host in exactly the reference's
+// roundings.
 //
-//   p_k = fp32(theta^(2k/R) in double), g_k = 1/p_k in FP32; with YaRN f_k = (g_k/factor)*ramp_k + g_k*(1-ramp_k), else f_k = g_k;
-//   angle = fp32(position * f_k). One ulp in f_k is up to 0.06 rad at a million positions: never rebuild this with other roundings.
+//   p_k = fp32(theta^(2k/R) in double), g_k = 1/p_k in FP32; with YaRN f_k = (g_k/factor)*ramp_k + g_k*(1-ramp_k), else
+//   f_k = g_k; angle = fp32(position * f_k). One ulp in f_k is up to 0.06 rad at a million positions: never rebuild
+//   this with other roundings.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Online softmax over blocks of 64 keys, K = V. A unit of work is one row and up to 16 heads; it decodes the row's keys itself.
+// Online softmax over blocks of 64 keys, K = V. A unit of work is one row and up to 16 heads; it decodes the row's keys
+// itself.
 //
 // Blocks are counted from the row's own first key, window keys first, so a row's bits depend on its own keys alone.
 #include "gpu/cpu/attention_ops.hpp"
@@ -20,11 +21,11 @@ constexpr int head_block = 16;
 
 // One worker's memory.
 struct Scratch {
-  std::vector<float> keys;    // [key_block, d]
-  std::vector<float> q;       // [head_block, d padded to lanes]
-  std::vector<float> acc;     // [head_block, key_block, lanes]
-  std::vector<float> scores;  // [head_block, key_block], then the exps
-  std::vector<float> out;     // [head_block, d]
+  std::vector<float> keys;               // [key_block, d]
+  std::vector<float> q;                  // [head_block, d padded to lanes]
+  std::vector<float> acc;                // [head_block, key_block, lanes]
+  std::vector<float> scores;             // [head_block, key_block], then the exps
+  std::vector<float> out;                // [head_block, d]
   std::vector<float> most, total, keep;  // [head_block]: running maximum, denominator, factor of the old sums
 };
 
@@ -40,9 +41,12 @@ Scratch make_scratch(int head_dim) {
   return s;
 }
 
-std::int64_t window_count(const AttentionRow& row) { return std::max<std::int64_t>(row.window_last - row.window_first + 1, 0); }
+std::int64_t window_count(const AttentionRow& row) {
+  return std::max<std::int64_t>(row.window_last - row.window_first + 1, 0);
+}
 
-void decode_keys(const AttentionRow& row, std::int64_t first, std::int64_t count, int head_dim, std::int64_t stride, float* keys) {
+void decode_keys(const AttentionRow& row, std::int64_t first, std::int64_t count, int head_dim, std::int64_t stride,
+                 float* keys) {
   const std::int64_t window = window_count(row);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t key = first + i;
@@ -71,12 +75,14 @@ void score_block(const AttentionCall& call, Scratch& s, int heads, std::int64_t 
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(call.head_dim)));
   for (int h = 0; h < heads; ++h) {
     for (std::int64_t t = 0; t < count; ++t) {
-      s.scores[static_cast<std::size_t>(h * key_block + t)] = simd::add_lanes(s.acc.data() + (h * key_block + t) * lanes) * scale;
+      s.scores[static_cast<std::size_t>(h * key_block + t)] =
+          simd::add_lanes(s.acc.data() + (h * key_block + t) * lanes) * scale;
     }
   }
 }
 
-// Turns one head's scores into exps relative to the new running maximum; updates denominator and factor of the old sums.
+// Turns one head's scores into exps relative to the new running maximum; updates denominator and factor of the old
+// sums.
 void soften(Scratch& s, int head, std::int64_t count, bool round) {
   const auto h = static_cast<std::size_t>(head);
   float* p = s.scores.data() + head * key_block;
@@ -111,7 +117,8 @@ void attend(const AttentionCall& call, Scratch& s, std::int64_t row, int first_h
   std::fill(s.total.begin(), s.total.end(), 0.0F);
   // A finite start: -inf would make NaN of -inf - -inf.
   std::fill(s.most.begin(), s.most.end(), std::numeric_limits<float>::lowest());
-  for (int h = 0; h < heads; ++h) std::copy_n(call.q.row<float>(row) + (first_head + h) * d, d, s.q.data() + h * stride);
+  for (int h = 0; h < heads; ++h)
+    std::copy_n(call.q.row<float>(row) + (first_head + h) * d, d, s.q.data() + h * stride);
   for (std::int64_t first = 0; first < total; first += key_block) {
     const std::int64_t count = std::min(key_block, total - first);
     decode_keys(keys, first, count, call.head_dim, stride, s.keys.data());
@@ -139,7 +146,8 @@ void cpu_attention(CpuContext& context, const AttentionCall& call) {
   const auto units = static_cast<std::int64_t>(call.rows.size()) * head_blocks;
   std::vector<Scratch> scratch(static_cast<std::size_t>(context.pool.threads()), make_scratch(call.head_dim));
   context.pool.for_each_unit(units, 1, [&](int worker, std::int64_t unit) {
-    attend(call, scratch[static_cast<std::size_t>(worker)], unit / head_blocks, static_cast<int>(unit % head_blocks) * head_block);
+    attend(call, scratch[static_cast<std::size_t>(worker)], unit / head_blocks,
+           static_cast<int>(unit % head_blocks) * head_block);
   });
 }
 

@@ -33,6 +33,8 @@ struct CpuContext {
 std::vector<const float*> product_rows(CpuContext& context, const Tensor& x, bool q8);
 
 // Units of `macs` multiply-adds that make a thread worth waking.
-constexpr std::int64_t unit_grain(std::int64_t macs) { return 1 + 131072 / (macs + 1); }
+constexpr std::int64_t unit_grain(std::int64_t macs) {
+  return 1 + 131072 / (macs + 1);
+}
 
 }  // namespace tandem::gpu

@@ -49,13 +49,16 @@ class CpuOps final : public Ops {
     cpu_rope(context_, {x, heads, positions, table, inverse, round});
   }
   void quantise_x4(Tensor x) override { cpu_quantise_x4(context_, x); }
-  void write_window(const Tensor& x, std::span<const RecordRing> rings, std::span<const std::int64_t> positions) override {
+  void write_window(const Tensor& x, std::span<const RecordRing> rings,
+                    std::span<const std::int64_t> positions) override {
     cpu_write_window(context_, x, rings, positions);
   }
-  void write_entries(const Tensor& x, std::span<const PagedRecords> caches, std::span<const std::int32_t> entries) override {
+  void write_entries(const Tensor& x, std::span<const PagedRecords> caches,
+                     std::span<const std::int32_t> entries) override {
     cpu_write_entries(context_, x, caches, entries);
   }
-  void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round, Tensor z) override {
+  void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round,
+                 Tensor z) override {
     cpu_pool_pair(context_, {ka, ga, kb, gb, round, z});
   }
 
@@ -79,6 +82,8 @@ class CpuOps final : public Ops {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops(int threads) { return std::make_unique<CpuOps>(threads); }
+std::unique_ptr<Ops> make_cpu_ops(int threads) {
+  return std::make_unique<CpuOps>(threads);
+}
 
 }  // namespace tandem::gpu

@@ -1,5 +1,5 @@
-// Rows that share a key cache are scored together, so that a block of keys is decoded once for all of them. Scores live in a buffer
-// of bounded size; rows with up to `topk` visible entries take everything and are not scored.
+// Rows that share a key cache are scored together, so that a block of keys is decoded once for all of them. Scores live
+// in a buffer of bounded size; rows with up to `topk` visible entries take everything and are not scored.
 #include "gpu/cpu/index_ops.hpp"
 
 #include <algorithm>
@@ -31,13 +31,17 @@ struct Group {
   std::int64_t floats = 0;
 };
 
-bool has_bit(const std::uint64_t* mask, std::int64_t bit) { return (mask[bit / 64] >> (bit % 64) & 1U) != 0; }
+bool has_bit(const std::uint64_t* mask, std::int64_t bit) {
+  return (mask[bit / 64] >> (bit % 64) & 1U) != 0;
+}
 
 bool is_candidate(const IndexCall& call, const IndexRow& row, std::int64_t entry) {
   return row.candidate_mask == nullptr || has_bit(row.candidate_mask, entry / call.block_size);
 }
 
-bool same_cache(const IndexRow& a, const IndexRow& b) { return a.keys.pool == b.keys.pool && a.keys.pages == b.keys.pages; }
+bool same_cache(const IndexRow& a, const IndexRow& b) {
+  return a.keys.pool == b.keys.pool && a.keys.pages == b.keys.pages;
+}
 
 void store_selection(const IndexCall& call, const IndexRow& row, std::span<const std::int32_t> chosen) {
   std::copy(chosen.begin(), chosen.end(), row.selected);
@@ -119,7 +123,8 @@ void score_block(const IndexCall& call, const Group& group, std::int64_t first, 
 void select_group(CpuContext& context, const IndexCall& call, const Group& group) {
   std::vector<float> scores(static_cast<std::size_t>(group.floats));
   const auto dim = static_cast<std::size_t>(call.head_dim) * index_block;
-  std::vector<Keys> keys(static_cast<std::size_t>(context.pool.threads()), Keys{std::vector<float>(dim), std::vector<float>(dim)});
+  std::vector<Keys> keys(static_cast<std::size_t>(context.pool.threads()),
+                         Keys{std::vector<float>(dim), std::vector<float>(dim)});
   std::vector<TopK> tops(keys.size());
   context.pool.for_each_unit((group.visible + index_block - 1) / index_block, 1, [&](int worker, std::int64_t block) {
     score_block(call, group, block * index_block, keys[static_cast<std::size_t>(worker)], scores.data());

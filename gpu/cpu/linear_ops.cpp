@@ -39,7 +39,8 @@ void cpu_linear(CpuContext& context, const Tensor& x, const Linear& weight, Line
   multiply(context, product_rows(context, x, mode.q8 && weight.is_low_precision()), weight, mode.round_output, y);
 }
 
-void cpu_partial_linear(CpuContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode, const Tensor& y) {
+void cpu_partial_linear(CpuContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
+                        const Tensor& y) {
   if (x.rows == 0 || weight.slices.empty()) return;
   std::vector<const float*> rows = product_rows(context, x, mode.q8 && weight.slices.front().is_low_precision());
   std::int64_t row = 0;

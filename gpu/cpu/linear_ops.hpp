@@ -8,6 +8,7 @@ namespace tandem::gpu {
 
 // Contracts: Ops::linear and Ops::partial_linear.
 void cpu_linear(CpuContext& context, const Tensor& x, const Linear& weight, LinearMode mode, const Tensor& y);
-void cpu_partial_linear(CpuContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode, const Tensor& y);
+void cpu_partial_linear(CpuContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
+                        const Tensor& y);
 
 }  // namespace tandem::gpu

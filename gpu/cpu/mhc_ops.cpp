@@ -77,7 +77,8 @@ void cpu_mhc_mix(CpuContext& context, const Tensor& streams, const HyperConnecti
     float* row = raw.data() + t * width;
     const float mean = simd::sum_of_squares(streams.row<float>(t), streams.cols) / static_cast<float>(streams.cols);
     simd::scale(1.0F / std::sqrt(mean + static_cast<float>(config.norm_eps)), row, width, row);
-    split_mix({row, hc.scale.data(), hc.base.data(), config.hc_mult, config.hc_sinkhorn_iters, static_cast<float>(config.hc_eps)},
+    split_mix({row, hc.scale.data(), hc.base.data(), config.hc_mult, config.hc_sinkhorn_iters,
+               static_cast<float>(config.hc_eps)},
               {out.pre.row<float>(t), out.post.row<float>(t), out.comb.row<float>(t)});
   });
 }
@@ -106,7 +107,8 @@ void cpu_mhc_expand(CpuContext& context, const Tensor& streams, const Tensor& y,
       for (std::int64_t k = 0; k < mult; ++k) {
         float* target = stream + k * width;
         simd::scale(post[k], y.row<float>(t) + first, n, target);
-        for (std::int64_t j = 0; j < mult; ++j) simd::add_scaled(comb[j * mult + k], old.data() + j * expand_block, n, target);
+        for (std::int64_t j = 0; j < mult; ++j)
+          simd::add_scaled(comb[j * mult + k], old.data() + j * expand_block, n, target);
         if (round) simd::round_bf16(target, n);
       }
     }

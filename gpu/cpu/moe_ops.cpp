@@ -1,7 +1,9 @@
-// Experts in two passes over panels of outputs. Rows are grouped by expert, so an expert's weights are decoded once for all of its rows.
+// Experts in two passes over panels of outputs. Rows are grouped by expert, so an expert's weights are decoded once for
+// all of its rows.
 //
 //   1  h = weight * silu(x w1^T) (x w3^T)   a unit is (expert, panel of the intermediate width)
-//   2  y = sum over slots, in slot order, of h w2^T, then the shared expert; a unit is a panel of the hidden width, all experts
+//   2  y = sum over slots, in slot order, of h w2^T, then the shared expert; a unit is a panel of the hidden width, all
+//   experts
 //
 // Pass 2 keeps a panel of every product, so the order of the sum over experts is the row's own slot order.
 #include "gpu/cpu/moe_ops.hpp"
@@ -61,8 +63,8 @@ struct Work {
   const MoeCall& call;
   CpuContext& context;
   Plan plan;
-  std::int64_t inter = 0;        // width of h on this rank
-  std::vector<float> h;          // [products, inter]
+  std::int64_t inter = 0;                  // width of h on this rank
+  std::vector<float> h;                    // [products, inter]
   std::vector<std::vector<float>> panels;  // one worker's [2, rows of the largest batch or products, panel_cols]
 };
 
@@ -73,7 +75,8 @@ void raise_panel(Work& work, int worker, const Batch& batch, std::int64_t first,
   float* gate = work.panels[static_cast<std::size_t>(worker)].data();
   float* up = gate + rows * panel_cols;
   std::vector<const float*> own(batch.rows.size());
-  std::transform(batch.rows.begin(), batch.rows.end(), own.begin(), [&](std::int64_t t) { return x[static_cast<std::size_t>(t)]; });
+  std::transform(batch.rows.begin(), batch.rows.end(), own.begin(),
+                 [&](std::int64_t t) { return x[static_cast<std::size_t>(t)]; });
   multiply_panel(work.context.product(worker), own, {&batch.expert->w1, first, count}, gate, panel_cols);
   multiply_panel(work.context.product(worker), own, {&batch.expert->w3, first, count}, up, panel_cols);
   const bool round = work.call.numerics.bf16_activations;
@@ -94,7 +97,8 @@ void raise(Work& work) {
   const std::int64_t panels = (work.inter + panel_cols - 1) / panel_cols;
   const auto units = static_cast<std::int64_t>(work.plan.batches.size()) * panels;
   work.context.pool.for_each_unit(units, unit_grain(2 * panel_cols * call.x.cols), [&](int worker, std::int64_t unit) {
-    raise_panel(work, worker, work.plan.batches[static_cast<std::size_t>(unit / panels)], unit % panels * panel_cols, x);
+    raise_panel(work, worker, work.plan.batches[static_cast<std::size_t>(unit / panels)], unit % panels * panel_cols,
+                x);
   });
   if (!q8) return;
   work.context.for_each_row(work.plan.products, work.inter,
@@ -102,7 +106,8 @@ void raise(Work& work) {
 }
 
 // out[r][c] = h . w2 for a batch and one slice of K.
-void multiply_slice(Work& work, int worker, const Batch& batch, const PanelRange& range, std::int64_t k_first, float* out) {
+void multiply_slice(Work& work, int worker, const Batch& batch, const PanelRange& range, std::int64_t k_first,
+                    float* out) {
   std::vector<const float*> rows = row_pointers(work.h.data() + batch.first * work.inter + k_first,
                                                 static_cast<std::int64_t>(batch.rows.size()), work.inter);
   multiply_panel(work.context.product(worker), rows, range, out, panel_cols);
@@ -128,7 +133,8 @@ void lower_partial(Work& work, int worker, std::int64_t first, std::int64_t coun
   std::int64_t k_first = 0;
   for (std::size_t s = 0; s < slices; ++s) {
     for (const Batch& batch : work.plan.batches) {
-      multiply_slice(work, worker, batch, {&batch.expert->w2.slices[s], first, count}, k_first, products + batch.first * panel_cols);
+      multiply_slice(work, worker, batch, {&batch.expert->w2.slices[s], first, count}, k_first,
+                     products + batch.first * panel_cols);
     }
     k_first += work.plan.batches.front().expert->w2.slices[s].k;
     const Tensor out = work.call.out.slice_rows(static_cast<std::int64_t>(s) * work.call.x.rows, work.call.x.rows);
@@ -167,11 +173,12 @@ void cpu_moe(CpuContext& context, const MoeCall& call) {
   raise(work);
   const std::int64_t width = call.weights->experts.front().w2.n;
   const std::int64_t macs = work.plan.products * panel_cols * work.inter;
-  context.pool.for_each_unit((width + panel_cols - 1) / panel_cols, unit_grain(macs), [&](int worker, std::int64_t panel) {
-    const std::int64_t first = panel * panel_cols, count = std::min(panel_cols, width - first);
-    if (call.numerics.fp32_partials) return lower_partial(work, worker, first, count);
-    lower_finished(work, worker, first, count);
-  });
+  context.pool.for_each_unit(
+      (width + panel_cols - 1) / panel_cols, unit_grain(macs), [&](int worker, std::int64_t panel) {
+        const std::int64_t first = panel * panel_cols, count = std::min(panel_cols, width - first);
+        if (call.numerics.fp32_partials) return lower_partial(work, worker, first, count);
+        lower_finished(work, worker, first, count);
+      });
 }
 
 }  // namespace tandem::gpu

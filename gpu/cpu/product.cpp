@@ -11,25 +11,32 @@ namespace {
 
 using simd::lanes;
 
-constexpr std::int64_t rounded_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
+constexpr std::int64_t rounded_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
 
 void decode_row(const Linear& w, std::int64_t row, std::int64_t k_first, std::int64_t count, float* out) {
   const std::int64_t scale_cols = rounded_up(w.k, 32) / 32;
   switch (w.format) {
-    case WeightFormat::bf16: return simd::decode_bf16(w.codes.as<const std::uint16_t>() + row * w.k + k_first, count, out);
-    case WeightFormat::f32: std::copy_n(w.codes.as<const float>() + row * w.k + k_first, count, out); return;
+    case WeightFormat::bf16:
+      return simd::decode_bf16(w.codes.as<const std::uint16_t>() + row * w.k + k_first, count, out);
+    case WeightFormat::f32:
+      std::copy_n(w.codes.as<const float>() + row * w.k + k_first, count, out);
+      return;
     case WeightFormat::fp8_block32:
       return simd::decode_fp8(w.codes.as<const std::uint8_t>() + row * w.k + k_first,
                               w.scales.as<const std::uint8_t>() + row / 32 * scale_cols + k_first / 32, count, out);
     case WeightFormat::fp4_block32:
       return simd::decode_fp4(w.codes.as<const std::uint8_t>() + (row * w.k + k_first) / 2,
                               w.scales.as<const std::uint8_t>() + row * scale_cols + k_first / 32, count, out);
-    case WeightFormat::exl3: break;
+    case WeightFormat::exl3:
+      break;
   }
   std::fill_n(out, count, std::numeric_limits<float>::quiet_NaN());
 }
 
-// Multiplies the decoded panel with the block's rows; the last inputs that do not fill 16 lanes come from a padded copy.
+// Multiplies the decoded panel with the block's rows; the last inputs that do not fill 16 lanes come from a padded
+// copy.
 void multiply_decoded(ProductScratch& scratch, RowList x, std::int64_t cols, std::int64_t k_first, std::int64_t depth) {
   const std::int64_t whole = depth - depth % lanes;
   simd::Tile tile;
@@ -93,7 +100,8 @@ void multiply_panel(ProductScratch& scratch, RowList x, const PanelRange& range,
   }
 }
 
-void decode_weights(const PanelRange& range, std::int64_t k_first, std::int64_t k_count, float* out, std::int64_t stride) {
+void decode_weights(const PanelRange& range, std::int64_t k_first, std::int64_t k_count, float* out,
+                    std::int64_t stride) {
   const std::int64_t padded = rounded_up(k_count, lanes);
   for (std::int64_t c = 0; c < range.count; ++c) {
     decode_row(*range.weight, range.first + c, k_first, k_count, out + c * stride);

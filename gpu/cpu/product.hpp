@@ -1,8 +1,8 @@
 // Products of activation rows with compact weights: the one place where weights are decoded and multiplied.
 //
-// A worker decodes a small panel of weights (a few outputs, 512 inputs) into its own cache and multiplies it with up to 96 rows before
-// it decodes the next: each weight is read from memory once a block of rows. The order of summation is that of simd/kernels.hpp, a
-// function of the weight's K alone.
+// A worker decodes a small panel of weights (a few outputs, 512 inputs) into its own cache and multiplies it with up to
+// 96 rows before it decodes the next: each weight is read from memory once a block of rows. The order of summation is
+// that of simd/kernels.hpp, a function of the weight's K alone.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace tandem::gpu {
 
-inline constexpr std::int64_t panel_cols = 16;   // outputs of one unit of work
-inline constexpr std::int64_t panel_depth = 512; // inputs decoded at a time
-inline constexpr std::int64_t block_rows = 96;   // rows multiplied with one decoded panel
+inline constexpr std::int64_t panel_cols = 16;    // outputs of one unit of work
+inline constexpr std::int64_t panel_depth = 512;  // inputs decoded at a time
+inline constexpr std::int64_t block_rows = 96;    // rows multiplied with one decoded panel
 
 // One worker's memory for products.
 struct ProductScratch {
@@ -39,9 +39,10 @@ struct PanelRange {
 // y[r][c] = x[r] . w[first + c] for every row, y [rows, y_stride] f32, unrounded.
 void multiply_panel(ProductScratch& scratch, RowList x, const PanelRange& range, float* y, std::int64_t y_stride);
 
-// Decodes inputs [k_first, k_first + k_count) of outputs [first, first + count) of `weight` into out [count, stride]. k_first must be a
-// multiple of 32. A format that this backend does not multiply gives NaN.
-void decode_weights(const PanelRange& range, std::int64_t k_first, std::int64_t k_count, float* out, std::int64_t stride);
+// Decodes inputs [k_first, k_first + k_count) of outputs [first, first + count) of `weight` into out [count, stride].
+// k_first must be a multiple of 32. A format that this backend does not multiply gives NaN.
+void decode_weights(const PanelRange& range, std::int64_t k_first, std::int64_t k_count, float* out,
+                    std::int64_t stride);
 
 // Returns pointers to `rows` rows, `stride` floats apart.
 std::vector<const float*> row_pointers(const float* first, std::int64_t rows, std::int64_t stride);

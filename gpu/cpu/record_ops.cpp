@@ -37,10 +37,15 @@ void cpu_write_entries(CpuContext& context, const Tensor& x, std::span<const Pag
 void decode_record(RecordFormat format, const std::byte* record, int n, float* out) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(record);
   switch (format) {
-    case RecordFormat::f32: std::memcpy(out, record, static_cast<std::size_t>(n) * sizeof(float)); return;
-    case RecordFormat::w8: return simd::decode_fp8(codes, codes + n, n, out);
-    case RecordFormat::n4: return simd::decode_n4(codes, codes + n / 2, n, out);
-    case RecordFormat::x4: return simd::decode_fp4(codes, codes + n / 2, n, out);
+    case RecordFormat::f32:
+      std::memcpy(out, record, static_cast<std::size_t>(n) * sizeof(float));
+      return;
+    case RecordFormat::w8:
+      return simd::decode_fp8(codes, codes + n, n, out);
+    case RecordFormat::n4:
+      return simd::decode_n4(codes, codes + n / 2, n, out);
+    case RecordFormat::x4:
+      return simd::decode_fp4(codes, codes + n / 2, n, out);
   }
 }
 

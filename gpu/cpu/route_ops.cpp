@@ -9,7 +9,9 @@ namespace tandem::gpu {
 namespace {
 
 // log(1 + e^x), linear above 20 where the difference is below FP32.
-float softplus(float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); }
+float softplus(float x) {
+  return x > 20.0F ? x : std::log1p(std::exp(x));
+}
 
 // Index of the largest value not taken yet, lower index first; a NaN is never larger than anything.
 std::int32_t best_free(const std::vector<float>& biased, const std::vector<bool>& taken) {
@@ -40,7 +42,8 @@ void choose_experts(const float* scores, const RouteCall& call, std::int64_t exp
     weights[j] = scores[ids[j]];
     sum += weights[j];
   }
-  for (std::int64_t j = 0; j < call.out.ids.cols; ++j) weights[j] = weights[j] / (sum + 1e-20F) * static_cast<float>(call.scaling);
+  for (std::int64_t j = 0; j < call.out.ids.cols; ++j)
+    weights[j] = weights[j] / (sum + 1e-20F) * static_cast<float>(call.scaling);
 }
 
 }  // namespace
@@ -52,7 +55,8 @@ void cpu_route(CpuContext& context, const RouteCall& call) {
              Tensor::f32(scores.data(), call.x.rows, experts));
   context.for_each_row(call.x.rows, 32 * experts, [&](std::int64_t t) {
     float* row = scores.data() + t * experts;
-    for (std::int64_t e = 0; e < experts; ++e) row[e] = std::sqrt(softplus(row[e] / static_cast<float>(call.temperature)));
+    for (std::int64_t e = 0; e < experts; ++e)
+      row[e] = std::sqrt(softplus(row[e] / static_cast<float>(call.temperature)));
     choose_experts(row, call, experts, t);
   });
 }

@@ -9,7 +9,8 @@
 namespace tandem::gpu {
 namespace {
 
-// Rotates the pairs (x[2k], x[2k+1]) as complex numbers by (cos, sin), products and sums rounded one by one as the reference does.
+// Rotates the pairs (x[2k], x[2k+1]) as complex numbers by (cos, sin), products and sums rounded one by one as the
+// reference does.
 void rotate(float* x, const float* cos, const float* sin, int pairs, bool inverse) {
   const float direction = inverse ? -1.0F : 1.0F;
   for (int k = 0; k < pairs; ++k) {
@@ -67,7 +68,8 @@ void cpu_rope(CpuContext& context, const RopeCall& call) {
 
 void cpu_pool_pair(CpuContext& context, const PoolCall& call) {
   context.for_each_row(call.z.rows, 4 * call.z.cols, [&](std::int64_t t) {
-    const simd::PairPool pair{call.ka.row<float>(t), call.ga.row<float>(t), call.kb.row<float>(t), call.gb.row<float>(t)};
+    const simd::PairPool pair{call.ka.row<float>(t), call.ga.row<float>(t), call.kb.row<float>(t),
+                              call.gb.row<float>(t)};
     simd::pool_pair(pair, call.z.cols, call.z.row<float>(t));
     if (call.round) simd::round_bf16(call.z.row<float>(t), call.z.cols);
   });
@@ -79,7 +81,8 @@ void cpu_engram_gate(CpuContext& context, const EngramGateCall& call) {
   const int mult = call.config->hc_mult;
   const auto eps = static_cast<float>(call.config->norm_eps);
   std::vector<float> qk(static_cast<std::size_t>(mult * width));
-  for (std::size_t i = 0; i < qk.size(); ++i) qk[i] = call.weights->q_weight.data()[i] * call.weights->k_weight.data()[i];
+  for (std::size_t i = 0; i < qk.size(); ++i)
+    qk[i] = call.weights->q_weight.data()[i] * call.weights->k_weight.data()[i];
   context.for_each_row(call.streams.rows, 4 * call.streams.cols, [&](std::int64_t t) {
     if (call.keep[t] == 0) return;
     const float* value = call.kv.row<float>(t) + mult * width;

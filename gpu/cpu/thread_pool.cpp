@@ -1,4 +1,5 @@
-// The pool's hand-over: a generation counter starts a job, a pending counter ends it; both are futex waits behind a short spin.
+// The pool's hand-over: a generation counter starts a job, a pending counter ends it; both are futex waits behind a
+// short spin.
 #include "gpu/cpu/thread_pool.hpp"
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 namespace tandem::gpu {
 namespace {
 
-// About 20 to 50 microseconds: longer than the serial parts between two jobs of a layer, shorter than anything a human pays for.
+// About 20 to 50 microseconds: longer than the serial parts between two jobs of a layer, shorter than anything a human
+// pays for.
 constexpr int spin_rounds = 1000;
 
 thread_local const ThreadPool* current_pool = nullptr;
@@ -106,7 +108,8 @@ bool ThreadPool::wait_for_job(std::uint32_t seen) const noexcept {
 
 void ThreadPool::wait_for_parts() const noexcept {
   for (int round = 0; round < spin_rounds && pending_.load(std::memory_order_acquire) != 0; ++round) relax();
-  for (int left = pending_.load(std::memory_order_acquire); left != 0; left = pending_.load(std::memory_order_acquire)) {
+  for (int left = pending_.load(std::memory_order_acquire); left != 0;
+       left = pending_.load(std::memory_order_acquire)) {
     pending_.wait(left, std::memory_order_acquire);
   }
 }

@@ -1,8 +1,8 @@
 // ThreadPool: the compute threads of one rank. One job at a time, split statically, the caller works too.
 //
-// A job is a range of independent items; which thread computes an item never changes its bits, so the split may follow the number of
-// threads. Idle workers spin for some microseconds (the next job of a forward pass usually follows at once), then sleep in the kernel:
-// an idle server burns nothing. Several pools may live in one process.
+// A job is a range of independent items; which thread computes an item never changes its bits, so the split may follow
+// the number of threads. Idle workers spin for some microseconds (the next job of a forward pass usually follows at
+// once), then sleep in the kernel: an idle server burns nothing. Several pools may live in one process.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +34,9 @@ class ThreadPool {
 
   int threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(WorkRange) for ranges that cover [0, count), at most one a worker and none smaller than `grain` items (but the whole
-  // job); returns when all are done. Called from inside a body it runs the range on the calling worker. Calls from several threads take
-  // turns. An exception of a body is rethrown here, after every range has ended.
+  // Calls body(WorkRange) for ranges that cover [0, count), at most one a worker and none smaller than `grain` items
+  // (but the whole job); returns when all are done. Called from inside a body it runs the range on the calling worker.
+  // Calls from several threads take turns. An exception of a body is rethrown here, after every range has ended.
   template <class Body>
   void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -45,8 +45,8 @@ class ThreadPool {
          }});
   }
 
-  // Calls body(worker, unit) for every unit in [0, count); whichever worker is free takes the next one, so unequal units and unequal
-  // cores even out. No more workers take part than there are `grain`s of units.
+  // Calls body(worker, unit) for every unit in [0, count); whichever worker is free takes the next one, so unequal
+  // units and unequal cores even out. No more workers take part than there are `grain`s of units.
   template <class Body>
   void for_each_unit(std::int64_t count, std::int64_t grain, Body&& body) {
     std::atomic<std::int64_t> next{0};  // relaxed: only hands out numbers; the job's own hand-over publishes the data

@@ -25,10 +25,12 @@ std::span<const std::int32_t> TopK::select(std::span<const float> scores, std::i
   }
   const auto kept = static_cast<std::size_t>(std::min<std::int64_t>(count, static_cast<std::int64_t>(ranked_.size())));
   if (kept < ranked_.size()) {
-    std::nth_element(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(kept), ranked_.end(), std::greater<>());
+    std::nth_element(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(kept), ranked_.end(),
+                     std::greater<>());
   }
   chosen_.resize(kept);
-  for (std::size_t i = 0; i < kept; ++i) chosen_[i] = static_cast<std::int32_t>(~static_cast<std::uint32_t>(ranked_[i]));
+  for (std::size_t i = 0; i < kept; ++i)
+    chosen_[i] = static_cast<std::int32_t>(~static_cast<std::uint32_t>(ranked_[i]));
   std::sort(chosen_.begin(), chosen_.end());
   return chosen_;
 }

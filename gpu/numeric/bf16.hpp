@@ -1,7 +1,7 @@
 // BF16 and FP16 as bit patterns: conversions to and from FP32 with round-to-nearest-even, usable on any host.
 //
-// A value is stored as std::uint16_t; the formats are not types of their own because they only exist in files and records:
-// arithmetic is FP32 everywhere.
+// A value is stored as std::uint16_t; the formats are not types of their own because they only exist in files and
+// records: arithmetic is FP32 everywhere.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,9 @@
 
 namespace tandem::gpu {
 
-inline float bf16_to_float(std::uint16_t bits) noexcept { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+inline float bf16_to_float(std::uint16_t bits) noexcept {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
 
 // Rounds to nearest even. A NaN stays a NaN (its payload is cut and the quiet bit set).
 inline std::uint16_t float_to_bf16(float value) noexcept {
@@ -18,7 +20,9 @@ inline std::uint16_t float_to_bf16(float value) noexcept {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-inline float round_to_bf16(float value) noexcept { return bf16_to_float(float_to_bf16(value)); }
+inline float round_to_bf16(float value) noexcept {
+  return bf16_to_float(float_to_bf16(value));
+}
 
 // FP16: 5 exponent bits, subnormals and infinities included.
 inline float f16_to_float(std::uint16_t bits) noexcept {

@@ -1,7 +1,7 @@
 // The three small formats of weights and records: e4m3 (8 bit), e2m1 (4 bit) and e8m0 (a bare power of two).
 //
-// Decoding is exact. Encoding rounds to nearest even by adding and removing 1.5 * 2^23 quanta of the target format, which the FP32
-// adder rounds for us; this needs the default rounding mode and no fast-math.
+// Decoding is exact. Encoding rounds to nearest even by adding and removing 1.5 * 2^23 quanta of the target format,
+// which the FP32 adder rounds for us; this needs the default rounding mode and no fast-math.
 #pragma once
 
 #include <bit>
@@ -15,14 +15,17 @@ inline constexpr float e2m1_max = 6.0F;
 inline constexpr std::uint32_t f32_sign_bit = 0x80000000U;
 inline constexpr std::uint32_t f32_exponent_bits = 0x7F800000U;
 
-inline bool is_nan_bits(std::uint32_t bits) noexcept { return (bits & ~f32_sign_bit) > f32_exponent_bits; }
+inline bool is_nan_bits(std::uint32_t bits) noexcept {
+  return (bits & ~f32_sign_bit) > f32_exponent_bits;
+}
 
 // e4m3: sign, 4 exponent bits (bias 7), 3 mantissa bits, no infinity; 0x7F and 0xFF are NaN.
 inline float e4m3_to_float(std::uint8_t code) noexcept {
   const std::uint32_t sign = std::uint32_t{code & 0x80U} << 24;
   const std::uint32_t magnitude = code & 0x7FU;
   if (magnitude == 0x7FU) return std::bit_cast<float>(sign | 0x7FC00000U);
-  const float scaled = std::bit_cast<float>(magnitude << 20) * 0x1p120F;  // moved in place it reads 2^-120 times the value
+  const float scaled =
+      std::bit_cast<float>(magnitude << 20) * 0x1p120F;  // moved in place it reads 2^-120 times the value
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
 }
 
@@ -39,8 +42,8 @@ inline float e2m1_to_float(std::uint8_t code) noexcept {
   return (code & 8U) != 0 ? -magnitude : magnitude;
 }
 
-// Returns `value` rounded to a multiple of 2^(e - mantissa_bits), where 2^e <= |value| or e = min_exponent for smaller ones. Exact
-// round-to-nearest-even for |value| up to the format's maximum; the sign survives, also of zero.
+// Returns `value` rounded to a multiple of 2^(e - mantissa_bits), where 2^e <= |value| or e = min_exponent for smaller
+// ones. Exact round-to-nearest-even for |value| up to the format's maximum; the sign survives, also of zero.
 template <int mantissa_bits, int min_exponent>
 inline float round_to_quantum(float value) noexcept {
   constexpr std::uint32_t smallest = static_cast<std::uint32_t>(127 + min_exponent) << 23;
@@ -59,9 +62,13 @@ inline float clamp_magnitude(float value, float limit) noexcept {
 }
 
 // Nearest e4m3 value of a number, saturating at +-448. NaN stays NaN.
-inline float round_to_e4m3(float value) noexcept { return round_to_quantum<3, -6>(clamp_magnitude(value, e4m3_max)); }
+inline float round_to_e4m3(float value) noexcept {
+  return round_to_quantum<3, -6>(clamp_magnitude(value, e4m3_max));
+}
 // Nearest e2m1 value, saturating at +-6.
-inline float round_to_e2m1(float value) noexcept { return round_to_quantum<1, 0>(clamp_magnitude(value, e2m1_max)); }
+inline float round_to_e2m1(float value) noexcept {
+  return round_to_quantum<1, 0>(clamp_magnitude(value, e2m1_max));
+}
 
 // Code of a value that is an e4m3 number already (the result of round_to_e4m3).
 inline std::uint8_t e4m3_code(float value) noexcept {
@@ -72,7 +79,8 @@ inline std::uint8_t e4m3_code(float value) noexcept {
   return static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(scaled) >> 20));
 }
 
-// Code of a value that is an e2m1 number already. The format has no NaN: a NaN gives code 0, its group's scale carries the NaN.
+// Code of a value that is an e2m1 number already. The format has no NaN: a NaN gives code 0, its group's scale carries
+// the NaN.
 inline std::uint8_t e2m1_code(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (is_nan_bits(bits)) return 0;
@@ -84,7 +92,8 @@ inline std::uint8_t e2m1_code(float value) noexcept {
   return static_cast<std::uint8_t>(sign | index);
 }
 
-// Smallest power of two >= value (value > 0, or NaN/inf, which give NaN): the exponent, plus one if any mantissa bit is set.
+// Smallest power of two >= value (value > 0, or NaN/inf, which give NaN): the exponent, plus one if any mantissa bit is
+// set.
 inline std::uint8_t e8m0_ceil(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value) & ~f32_sign_bit;
   const std::uint32_t exponent = (bits >> 23) + ((bits & 0x7FFFFFU) != 0 ? 1U : 0U);

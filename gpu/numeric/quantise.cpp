@@ -1,4 +1,5 @@
-// The quantisers' arithmetic; see the header for the formulas. Plain scalar code: it is the reference of the vectorised Q8.
+// The quantisers' arithmetic; see the header for the formulas. Plain scalar code: it is the reference of the vectorised
+// Q8.
 #include "gpu/numeric/quantise.hpp"
 
 #include <algorithm>

@@ -12,13 +12,17 @@ namespace {
 
 constexpr float forbidden = -std::numeric_limits<float>::infinity();
 
-bool in_vocabulary(TokenId token, std::size_t size) { return token >= 0 && static_cast<std::size_t>(token) < size; }
+bool in_vocabulary(TokenId token, std::size_t size) {
+  return token >= 0 && static_cast<std::size_t>(token) < size;
+}
 
 Result<void> check_logits(std::span<const float> logits) {
-  if (logits.empty()) return Error{ErrorCode::invalid_argument, "logits", "no values", "one per token of the vocabulary"};
+  if (logits.empty())
+    return Error{ErrorCode::invalid_argument, "logits", "no values", "one per token of the vocabulary"};
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<float>::infinity()) {
-      return Error{ErrorCode::corrupt, "logits", "a value that is not finite at token " + std::to_string(i), "finite numbers"};
+      return Error{ErrorCode::corrupt, "logits", "a value that is not finite at token " + std::to_string(i),
+                   "finite numbers"};
     }
   }
   return {};
@@ -50,7 +54,8 @@ void penalise_presence_and_frequency(std::vector<float>& logits, const DrawConte
     if (in_vocabulary(token, logits.size())) ++counts[token];
   }
   for (const auto& [token, count] : counts) {
-    logits[static_cast<std::size_t>(token)] -= params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
+    logits[static_cast<std::size_t>(token)] -=
+        params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
   }
 }
 
@@ -75,7 +80,8 @@ Result<std::vector<float>> adjusted_logits(std::span<const float> logits, const 
   }
   forbid(adjusted, context.params.forbidden);
   if (context.generated.size() < context.params.min_tokens) forbid(adjusted, context.params.stop_ids);
-  if (!any_allowed(adjusted)) return Error{ErrorCode::invalid_argument, "sampling", "every token is forbidden", "at least one allowed"};
+  if (!any_allowed(adjusted))
+    return Error{ErrorCode::invalid_argument, "sampling", "every token is forbidden", "at least one allowed"};
   return adjusted;
 }
 

@@ -4,8 +4,12 @@
 namespace tandem::gpu {
 namespace {
 
-constexpr std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-constexpr std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+constexpr std::uint32_t low_word(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+constexpr std::uint32_t high_word(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value >> 32);
+}
 
 PhiloxCounter mix_round(const PhiloxCounter& c, const PhiloxKey& key) noexcept {
   const std::uint64_t first = std::uint64_t{0xD2511F53U} * c[0];
@@ -25,8 +29,9 @@ PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key) noexcept {
 
 double uniform(const DrawKey& key) noexcept {
   const auto position = static_cast<std::uint64_t>(key.position);
-  const PhiloxCounter words = philox4x32_10({low_word(position), high_word(position), static_cast<std::uint32_t>(key.purpose), 0},
-                                            {low_word(key.seed), high_word(key.seed)});
+  const PhiloxCounter words =
+      philox4x32_10({low_word(position), high_word(position), static_cast<std::uint32_t>(key.purpose), 0},
+                    {low_word(key.seed), high_word(key.seed)});
   const std::uint64_t bits = (std::uint64_t{words[1]} << 32 | words[0]) >> 11;
   return (static_cast<double>(bits) + 0.5) * 0x1p-53;
 }

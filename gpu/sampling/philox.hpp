@@ -1,7 +1,8 @@
-// Philox4x32-10: random numbers as a pure function of a key and a counter (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3").
+// Philox4x32-10: random numbers as a pure function of a key and a counter (Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3").
 //
-// A draw is addressed by (seed, position, purpose), never by "the next one": a token replayed after a crash, decoded in another batch or
-// verified as a draft sees the same number, and draws of different purposes are independent.
+// A draw is addressed by (seed, position, purpose), never by "the next one": a token replayed after a crash, decoded in
+// another batch or verified as a draft sees the same number, and draws of different purposes are independent.
 #pragma once
 
 #include <array>
@@ -24,8 +25,8 @@ enum class DrawPurpose : std::uint32_t {
 
 // Names one random number.
 struct DrawKey {
-  std::uint64_t seed = 0;      // of the request
-  std::int64_t position = 0;   // of the token in its sequence
+  std::uint64_t seed = 0;     // of the request
+  std::int64_t position = 0;  // of the token in its sequence
   DrawPurpose purpose = DrawPurpose::target;
 };
 

@@ -69,15 +69,18 @@ SampledToken describe_token(std::span<const float> logits, TokenId token, std::i
   result.id = token;
   if (top_logprobs < 0) return result;
   const double total = log_total(logits);
-  const auto logprob = [&](TokenId id) { return static_cast<float>(double{logits[static_cast<std::size_t>(id)]} - total); };
+  const auto logprob = [&](TokenId id) {
+    return static_cast<float>(double{logits[static_cast<std::size_t>(id)]} - total);
+  };
   result.logprob = logprob(token);
   const std::size_t count = std::min(static_cast<std::size_t>(top_logprobs), logits.size());
   std::vector<TokenId> order(logits.size());
   std::iota(order.begin(), order.end(), TokenId{0});
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), [&](TokenId a, TokenId b) {
-    const float la = logits[static_cast<std::size_t>(a)], lb = logits[static_cast<std::size_t>(b)];
-    return la != lb ? la > lb : a < b;
-  });
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](TokenId a, TokenId b) {
+                      const float la = logits[static_cast<std::size_t>(a)], lb = logits[static_cast<std::size_t>(b)];
+                      return la != lb ? la > lb : a < b;
+                    });
   for (std::size_t i = 0; i < count; ++i) result.top.push_back({order[i], logprob(order[i])});
   return result;
 }

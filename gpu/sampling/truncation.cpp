@@ -28,10 +28,11 @@ class Ranking {
   void sort_more() {
     const std::size_t next = std::min(order_.size(), std::max<std::size_t>(64, 4 * sorted_));
     const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(sorted_);
-    std::partial_sort(begin, order_.begin() + static_cast<std::ptrdiff_t>(next), order_.end(), [this](TokenId a, TokenId b) {
-      const double wa = weights_[static_cast<std::size_t>(a)], wb = weights_[static_cast<std::size_t>(b)];
-      return wa != wb ? wa > wb : a < b;
-    });
+    std::partial_sort(
+        begin, order_.begin() + static_cast<std::ptrdiff_t>(next), order_.end(), [this](TokenId a, TokenId b) {
+          const double wa = weights_[static_cast<std::size_t>(a)], wb = weights_[static_cast<std::size_t>(b)];
+          return wa != wb ? wa > wb : a < b;
+        });
     sorted_ = next;
   }
 
@@ -64,8 +65,10 @@ std::size_t count_kept(Ranking& ranking, std::span<const double> weights, const 
 std::vector<double> truncated_weights(std::span<const float> logits, const SamplingParams& params) {
   const float most = *std::max_element(logits.begin(), logits.end());
   std::vector<float> exps(logits.size());
-  std::transform(logits.begin(), logits.end(), exps.begin(), [&](float value) { return (value - most) / params.temperature; });
-  for (float& value : exps) value = std::isnan(value) ? 0.0F : value;  // inf - inf: the best logit overflowed by a penalty
+  std::transform(logits.begin(), logits.end(), exps.begin(),
+                 [&](float value) { return (value - most) / params.temperature; });
+  for (float& value : exps)
+    value = std::isnan(value) ? 0.0F : value;  // inf - inf: the best logit overflowed by a penalty
   simd::exp(exps.data(), static_cast<std::int64_t>(exps.size()));
   std::vector<double> weights(exps.begin(), exps.end());
   const bool limits_k = params.top_k > 0 && static_cast<std::size_t>(params.top_k) < weights.size();
@@ -80,7 +83,8 @@ std::vector<double> truncated_weights(std::span<const float> logits, const Sampl
     weights = std::move(chosen);
   }
   if (params.min_p > 0.0F) {
-    for (double& weight : weights) weight = weight >= static_cast<double>(params.min_p) ? weight : 0.0;  // the best weight is 1
+    for (double& weight : weights)
+      weight = weight >= static_cast<double>(params.min_p) ? weight : 0.0;  // the best weight is 1
   }
   return weights;
 }

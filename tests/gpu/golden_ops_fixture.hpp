@@ -14,7 +14,9 @@
 
 namespace tandem::gpu::test {
 
-inline std::filesystem::path golden_folder() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model"; }
+inline std::filesystem::path golden_folder() {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model";
+}
 
 class GoldenFile {
  public:
@@ -65,13 +67,18 @@ inline Linear golden_linear(const GoldenFile& file, const std::string& name) {
   linear.k = shape[1];
   linear.codes = buffer_of(file.raw<std::byte>(name + ".weight"));
   switch (file.dtype(name + ".weight")) {
-    case DType::f8_e4m3: linear.format = WeightFormat::fp8_block32; break;
+    case DType::f8_e4m3:
+      linear.format = WeightFormat::fp8_block32;
+      break;
     case DType::i8:
       linear.format = WeightFormat::fp4_block32;
       linear.k *= 2;
       break;
-    case DType::f32: linear.format = WeightFormat::f32; break;
-    default: linear.format = WeightFormat::bf16;
+    case DType::f32:
+      linear.format = WeightFormat::f32;
+      break;
+    default:
+      linear.format = WeightFormat::bf16;
   }
   if (linear.is_low_precision()) linear.scales = buffer_of(file.raw<std::byte>(name + ".scale"));
   return linear;

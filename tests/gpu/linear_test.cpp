@@ -1,4 +1,5 @@
-// Products over every format and odd sizes, and the invariance rules: a row's bits depend on that row alone, on any instruction set.
+// Products over every format and odd sizes, and the invariance rules: a row's bits depend on that row alone, on any
+// instruction set.
 #include <boost/test/unit_test.hpp>
 
 #include "gpu/cpu/simd/targets.hpp"
@@ -34,7 +35,8 @@ Linear random_linear(WeightFormat format, std::int64_t n, std::int64_t k, std::v
   w.k = k;
   dense = random_floats(static_cast<std::size_t>(n * k), 12);
   const std::int64_t groups = (k + 31) / 32;
-  std::vector<std::uint8_t> scales(static_cast<std::size_t>((format == WeightFormat::fp8_block32 ? (n + 31) / 32 : n) * groups));
+  std::vector<std::uint8_t> scales(
+      static_cast<std::size_t>((format == WeightFormat::fp8_block32 ? (n + 31) / 32 : n) * groups));
   for (auto& scale : scales) scale = static_cast<std::uint8_t>(120 + random() % 8);
   w.scales = buffer_of(scales);
   if (format == WeightFormat::f32) w.codes = buffer_of(dense);
@@ -62,24 +64,28 @@ Linear random_linear(WeightFormat format, std::int64_t n, std::int64_t k, std::v
 
 std::vector<float> multiply(Ops& ops, std::vector<float> x, std::int64_t rows, const Linear& w) {
   std::vector<float> y(static_cast<std::size_t>(rows * w.n));
-  ops.linear(Tensor::f32(x.data(), rows, w.k), w, {.q8 = true, .round_output = false}, Tensor::f32(y.data(), rows, w.n));
+  ops.linear(Tensor::f32(x.data(), rows, w.k), w, {.q8 = true, .round_output = false},
+             Tensor::f32(y.data(), rows, w.n));
   return y;
 }
 
 // Sum in double of the exact products.
-std::vector<float> multiply_plainly(const std::vector<float>& x, std::int64_t rows, const Linear& w, const std::vector<float>& dense) {
+std::vector<float> multiply_plainly(const std::vector<float>& x, std::int64_t rows, const Linear& w,
+                                    const std::vector<float>& dense) {
   std::vector<float> y;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < w.n; ++c) {
       double sum = 0;
-      for (std::int64_t i = 0; i < w.k; ++i) sum += double{x[static_cast<std::size_t>(r * w.k + i)]} * dense[static_cast<std::size_t>(c * w.k + i)];
+      for (std::int64_t i = 0; i < w.k; ++i)
+        sum += double{x[static_cast<std::size_t>(r * w.k + i)]} * dense[static_cast<std::size_t>(c * w.k + i)];
       y.push_back(static_cast<float>(sum));
     }
   }
   return y;
 }
 
-constexpr WeightFormat formats[] = {WeightFormat::bf16, WeightFormat::f32, WeightFormat::fp8_block32, WeightFormat::fp4_block32};
+constexpr WeightFormat formats[] = {WeightFormat::bf16, WeightFormat::f32, WeightFormat::fp8_block32,
+                                    WeightFormat::fp4_block32};
 
 }  // namespace
 
@@ -87,14 +93,17 @@ BOOST_AUTO_TEST_SUITE(linear)
 
 BOOST_AUTO_TEST_CASE(products_of_all_formats_and_sizes_equal_plain_sums) {
   const auto ops = make_cpu_ops(2);
-  const struct { std::int64_t rows, n, k; } sizes[] = {{1, 1, 2}, {1, 17, 64}, {3, 5, 30}, {7, 33, 96}, {97, 19, 544}, {2, 64, 1056}};
+  const struct {
+    std::int64_t rows, n, k;
+  } sizes[] = {{1, 1, 2}, {1, 17, 64}, {3, 5, 30}, {7, 33, 96}, {97, 19, 544}, {2, 64, 1056}};
   for (const WeightFormat format : formats) {
     for (const auto& s : sizes) {
       std::vector<float> dense;
       const Linear w = random_linear(format, s.n, s.k, dense);
       auto x = random_floats(static_cast<std::size_t>(s.rows * s.k), 13);
       std::vector<float> y(static_cast<std::size_t>(s.rows * s.n));
-      ops->linear(Tensor::f32(x.data(), s.rows, s.k), w, {.q8 = false, .round_output = false}, Tensor::f32(y.data(), s.rows, s.n));
+      ops->linear(Tensor::f32(x.data(), s.rows, s.k), w, {.q8 = false, .round_output = false},
+                  Tensor::f32(y.data(), s.rows, s.n));
       BOOST_TEST(relative_l2(y, multiply_plainly(x, s.rows, w, dense)) < 1e-6);
     }
   }
@@ -152,7 +161,8 @@ BOOST_AUTO_TEST_CASE(two_slices_of_k_sum_to_the_whole_product) {
   PartialLinear partial{{}, 24, 128};
   for (std::int64_t s = 0; s < 2; ++s) {
     std::vector<float> half;
-    for (std::int64_t r = 0; r < 24; ++r) half.insert(half.end(), dense.begin() + r * 128 + s * 64, dense.begin() + r * 128 + s * 64 + 64);
+    for (std::int64_t r = 0; r < 24; ++r)
+      half.insert(half.end(), dense.begin() + r * 128 + s * 64, dense.begin() + r * 128 + s * 64 + 64);
     Linear slice = w;
     slice.k = 64;
     slice.codes = buffer_of(half);

@@ -22,7 +22,9 @@ const GoldenFile& ops_file() {
   return file;
 }
 
-bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
 
 }  // namespace
 
@@ -40,7 +42,8 @@ BOOST_AUTO_TEST_CASE(every_e4m3_code_survives_decoding_and_encoding) {
 
 BOOST_AUTO_TEST_CASE(e4m3_rounds_to_the_nearest_even_code_between_all_neighbours) {
   for (int code = 0; code < 0x7E; ++code) {
-    const float low = e4m3_to_float(static_cast<std::uint8_t>(code)), high = e4m3_to_float(static_cast<std::uint8_t>(code + 1));
+    const float low = e4m3_to_float(static_cast<std::uint8_t>(code)),
+                high = e4m3_to_float(static_cast<std::uint8_t>(code + 1));
     const float middle = (low + high) / 2;
     BOOST_TEST(round_to_e4m3(middle) == (code % 2 == 0 ? low : high));
     BOOST_TEST(round_to_e4m3(std::nextafter(middle, high)) == high);
@@ -49,12 +52,14 @@ BOOST_AUTO_TEST_CASE(e4m3_rounds_to_the_nearest_even_code_between_all_neighbours
 }
 
 BOOST_AUTO_TEST_CASE(e2m1_ties_go_to_the_even_code) {
-  const std::pair<float, float> ties[] = {{.25F, 0.F}, {.75F, 1.F}, {1.25F, 1.F}, {1.75F, 2.F}, {2.5F, 2.F}, {3.5F, 4.F}, {5.F, 4.F}, {7.F, 6.F}};
+  const std::pair<float, float> ties[] = {{.25F, 0.F}, {.75F, 1.F}, {1.25F, 1.F}, {1.75F, 2.F},
+                                          {2.5F, 2.F}, {3.5F, 4.F}, {5.F, 4.F},   {7.F, 6.F}};
   for (const auto& [value, rounded] : ties) {
     BOOST_TEST(round_to_e2m1(value) == rounded);
     BOOST_TEST(round_to_e2m1(-value) == -rounded);
   }
-  for (int code = 0; code < 16; ++code) BOOST_TEST(int{e2m1_code(e2m1_to_float(static_cast<std::uint8_t>(code)))} == code);
+  for (int code = 0; code < 16; ++code)
+    BOOST_TEST(int{e2m1_code(e2m1_to_float(static_cast<std::uint8_t>(code)))} == code);
 }
 
 BOOST_AUTO_TEST_CASE(every_f16_code_survives_decoding_and_encoding) {
@@ -87,7 +92,10 @@ BOOST_AUTO_TEST_CASE(q8_codes_and_scales_equal_the_golden_ones) {
 
 BOOST_AUTO_TEST_CASE(records_hold_the_golden_codes_and_read_back_the_golden_values) {
   const auto x = ops_file().floats("quant.x");
-  const struct { RecordFormat format; const char* name; } cases[] = {{RecordFormat::w8, "w8"}, {RecordFormat::x4, "x4"}, {RecordFormat::n4, "n4"}};
+  const struct {
+    RecordFormat format;
+    const char* name;
+  } cases[] = {{RecordFormat::w8, "w8"}, {RecordFormat::x4, "x4"}, {RecordFormat::n4, "n4"}};
   for (const auto& c : cases) {
     const auto y = ops_file().floats(std::string(c.name) + ".y");
     std::vector<std::byte> record(record_bytes(c.format, width));
@@ -95,13 +103,16 @@ BOOST_AUTO_TEST_CASE(records_hold_the_golden_codes_and_read_back_the_golden_valu
       write_record(c.format, {x.data() + row * width, width}, record.data());
       std::vector<float> back(width);
       read_record(c.format, record.data(), back);
-      BOOST_TEST(std::equal(back.begin(), back.end(), y.begin() + static_cast<std::ptrdiff_t>(row * width)), c.name << " row " << row);
+      BOOST_TEST(std::equal(back.begin(), back.end(), y.begin() + static_cast<std::ptrdiff_t>(row * width)),
+                 c.name << " row " << row);
       if (c.format == RecordFormat::w8) continue;
       const auto packed = ops_file().raw<std::byte>(std::string(c.name) + ".packed");
       const auto scales = ops_file().raw<std::byte>(std::string(c.name) + ".scale_bytes");
       const std::size_t groups = record.size() - width / 2;
-      BOOST_TEST(std::equal(record.begin(), record.begin() + width / 2, packed.begin() + static_cast<std::ptrdiff_t>(row * width / 2)));
-      BOOST_TEST(std::equal(record.begin() + width / 2, record.end(), scales.begin() + static_cast<std::ptrdiff_t>(row * groups)));
+      BOOST_TEST(std::equal(record.begin(), record.begin() + width / 2,
+                            packed.begin() + static_cast<std::ptrdiff_t>(row * width / 2)));
+      BOOST_TEST(std::equal(record.begin() + width / 2, record.end(),
+                            scales.begin() + static_cast<std::ptrdiff_t>(row * groups)));
     }
   }
 }
@@ -155,11 +166,13 @@ BOOST_AUTO_TEST_CASE(vectorised_decoding_equals_scalar_decoding_of_every_code) {
   scales.resize(40, 0x38);
   simd::decode_fp4(codes.data(), scales.data(), 2 * n, fast.data());
   for (std::size_t i = 0; i < fast.size(); ++i) {
-    BOOST_TEST_REQUIRE(fast[i] == e2m1_to_float(static_cast<std::uint8_t>(codes[i / 2] >> (4 * (i % 2)))) * e8m0_to_float(scales[i / 32]));
+    BOOST_TEST_REQUIRE(fast[i] == e2m1_to_float(static_cast<std::uint8_t>(codes[i / 2] >> (4 * (i % 2)))) *
+                                      e8m0_to_float(scales[i / 32]));
   }
   simd::decode_n4(codes.data(), scales.data(), 2 * n, fast.data());
   for (std::size_t i = 0; i < fast.size(); ++i) {
-    BOOST_TEST_REQUIRE(fast[i] == e2m1_to_float(static_cast<std::uint8_t>(codes[i / 2] >> (4 * (i % 2)))) * e4m3_to_float(scales[i / 16]));
+    BOOST_TEST_REQUIRE(fast[i] == e2m1_to_float(static_cast<std::uint8_t>(codes[i / 2] >> (4 * (i % 2)))) *
+                                      e4m3_to_float(scales[i / 16]));
   }
 }
 
@@ -169,11 +182,17 @@ BOOST_AUTO_TEST_CASE(exp_is_within_one_ulp_and_has_the_right_limits) {
     float y = x;
     simd::exp(&y, 1);
     const double exact = std::exp(double{x});
-    const double ulp = double{std::nextafter(static_cast<float>(exact), std::numeric_limits<float>::infinity())} - static_cast<float>(exact);
+    const double ulp = double{std::nextafter(static_cast<float>(exact), std::numeric_limits<float>::infinity())} -
+                       static_cast<float>(exact);
     worst = std::max(worst, std::abs(y - exact) / ulp);
   }
   BOOST_TEST(worst <= 1.0);
-  float limits[] = {-1000.0F, 1000.0F, -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity(), 0.0F, std::numeric_limits<float>::quiet_NaN()};
+  float limits[] = {-1000.0F,
+                    1000.0F,
+                    -std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::infinity(),
+                    0.0F,
+                    std::numeric_limits<float>::quiet_NaN()};
   simd::exp(limits, 6);
   BOOST_TEST(limits[0] == 0.0F);
   BOOST_TEST(std::isinf(limits[1]));

@@ -29,7 +29,8 @@ Tensor matrix(std::vector<float>& values, std::int64_t rows) {
 
 // A paged cache of random records whose pages lie in reverse order.
 struct Cache {
-  Cache(RecordFormat format, int n, int entries, unsigned seed) : values(random_floats(static_cast<std::size_t>(n) * static_cast<std::size_t>(entries), seed)) {
+  Cache(RecordFormat format, int n, int entries, unsigned seed)
+      : values(random_floats(static_cast<std::size_t>(n) * static_cast<std::size_t>(entries), seed)) {
     const int count = (entries + page_entries - 1) / page_entries;
     for (int p = 0; p < count; ++p) pages.push_back(count - 1 - p);
     pool.resize(static_cast<std::size_t>(count * page_entries) * record_bytes(format, n));
@@ -67,13 +68,16 @@ std::vector<Selection> select(int threads, const Cache& cache, std::vector<float
   return out;
 }
 
-std::vector<float> plain_scores(const Cache& cache, const std::vector<float>& iq, const std::vector<float>& weights, std::size_t t, int visible) {
+std::vector<float> plain_scores(const Cache& cache, const std::vector<float>& iq, const std::vector<float>& weights,
+                                std::size_t t, int visible) {
   std::vector<float> scores;
   for (int j = 0; j < visible; ++j) {
     double sum = 0;
     for (int h = 0; h < heads; ++h) {
       double dot = 0;
-      for (int i = 0; i < dim; ++i) dot += double{iq[(t * heads + static_cast<std::size_t>(h)) * dim + static_cast<std::size_t>(i)]} * cache.values[static_cast<std::size_t>(j * dim + i)];
+      for (int i = 0; i < dim; ++i)
+        dot += double{iq[(t * heads + static_cast<std::size_t>(h)) * dim + static_cast<std::size_t>(i)]} *
+               cache.values[static_cast<std::size_t>(j * dim + i)];
       sum += weights[t * heads + static_cast<std::size_t>(h)] * std::max(dot, 0.0);
     }
     scores.push_back(static_cast<float>(sum));
@@ -84,7 +88,9 @@ std::vector<float> plain_scores(const Cache& cache, const std::vector<float>& iq
 std::vector<std::int32_t> plain_top(const std::vector<float>& scores, std::size_t count) {
   std::vector<std::int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
   order.resize(std::min(count, order.size()));
   std::sort(order.begin(), order.end());
   return order;
@@ -127,7 +133,8 @@ BOOST_AUTO_TEST_CASE(the_indexer_selects_what_plain_scores_select_for_every_visi
     const auto expected = plain_top(scores, topk);
     BOOST_TEST(chosen[t].count == static_cast<std::int32_t>(expected.size()));
     BOOST_TEST(std::equal(expected.begin(), expected.end(), chosen[t].selected.begin()), "visible " << visible[t]);
-    BOOST_TEST(std::all_of(chosen[t].selected.begin() + chosen[t].count, chosen[t].selected.end(), [](std::int32_t i) { return i == -1; }));
+    BOOST_TEST(std::all_of(chosen[t].selected.begin() + chosen[t].count, chosen[t].selected.end(),
+                           [](std::int32_t i) { return i == -1; }));
   }
 }
 
@@ -146,7 +153,8 @@ BOOST_AUTO_TEST_CASE(published_blocks_are_the_best_ones_with_the_newest_pinned_a
   BOOST_TEST(published[1].mask[0] == 1U);  // seven entries: one block, everything
   const auto bounded = select(2, cache, iq, weights, {300, 300, 300}, published[0].mask.data());
   auto inside = scores;
-  for (std::size_t j = 0; j < 300; ++j) if ((expected >> (j / block) & 1U) == 0) inside[j] = -std::numeric_limits<float>::infinity();
+  for (std::size_t j = 0; j < 300; ++j)
+    if ((expected >> (j / block) & 1U) == 0) inside[j] = -std::numeric_limits<float>::infinity();
   const auto wanted = plain_top(inside, topk);
   BOOST_TEST(std::equal(wanted.begin(), wanted.end(), bounded[0].selected.begin()));
 }
@@ -176,12 +184,14 @@ BOOST_AUTO_TEST_CASE(attention_reads_rings_and_pages_and_a_rows_bits_are_its_own
   const Cache cache(RecordFormat::n4, d, 150, 21);
   std::vector<std::int32_t> selected(90);
   std::iota(selected.begin(), selected.end(), 30);
-  const std::vector<AttentionRow> rows = {{ring, 165, 199, cache.view, selected.data(), 90}, {ring, 180, 180, cache.view, nullptr, 0}};
+  const std::vector<AttentionRow> rows = {{ring, 165, 199, cache.view, selected.data(), 90},
+                                          {ring, 180, 180, cache.view, nullptr, 0}};
   auto q = random_floats(2 * h * d, 22);
   const auto sink = random_floats(h, 23);
   std::vector<float> out(q.size()), alone(q.size() / 2);
   make_cpu_ops(3)->attention({matrix(q, 2), rows, sink.data(), h, d, false, matrix(out, 2)});
-  make_cpu_ops(1)->attention({matrix(q, 2).slice_rows(0, 1), std::span(rows).first(1), sink.data(), h, d, false, matrix(alone, 1)});
+  make_cpu_ops(1)->attention(
+      {matrix(q, 2).slice_rows(0, 1), std::span(rows).first(1), sink.data(), h, d, false, matrix(alone, 1)});
   BOOST_TEST(std::equal(alone.begin(), alone.end(), out.begin()));
   std::vector<const float*> keys;
   for (int p = 165; p < 200; ++p) keys.push_back(stored.data() + p * d);
@@ -213,7 +223,11 @@ BOOST_AUTO_TEST_CASE(expert_slices_sum_to_the_finished_output_and_rows_are_indep
     w.codes = buffer_of(random_floats(static_cast<std::size_t>(n * k), seed++));
     return w;
   };
-  const auto expert = [&] { return ExpertWeights{linear(inter, width), linear(inter, width), {{linear(width, inter / 2), linear(width, inter / 2)}, width, inter}}; };
+  const auto expert = [&] {
+    return ExpertWeights{linear(inter, width),
+                         linear(inter, width),
+                         {{linear(width, inter / 2), linear(width, inter / 2)}, width, inter}};
+  };
   MoeWeights weights;
   for (int e = 0; e < experts; ++e) weights.experts.push_back(expert());
   weights.shared = expert();
@@ -228,7 +242,8 @@ BOOST_AUTO_TEST_CASE(expert_slices_sum_to_the_finished_output_and_rows_are_indep
     std::vector<float> out(static_cast<std::size_t>((partials ? 2 : 1) * count * width));
     MoeCall call;
     call.x = matrix(x, rows).slice_rows(first, count);
-    call.routing = {Tensor::i32(ids.data() + first * slots, count, slots), Tensor::f32(shares.data() + first * slots, count, slots)};
+    call.routing = {Tensor::i32(ids.data() + first * slots, count, slots),
+                    Tensor::f32(shares.data() + first * slots, count, slots)};
     call.weights = &weights;
     call.numerics = {.bf16_activations = false, .kv_quantisers = false, .q8 = false, .fp32_partials = partials};
     call.out = Tensor::f32(out.data(), (partials ? 2 : 1) * count, width);

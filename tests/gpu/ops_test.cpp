@@ -84,10 +84,12 @@ BOOST_AUTO_TEST_CASE(rmsnorm_equals_the_golden_rows) {
 }
 
 BOOST_AUTO_TEST_CASE(sinkhorn_rounds_are_within_1e_6) {
-  auto raw = ops_file().floats("sinkhorn.mix"), scale = ops_file().floats("sinkhorn.scale"), base = ops_file().floats("sinkhorn.base");
+  auto raw = ops_file().floats("sinkhorn.mix"), scale = ops_file().floats("sinkhorn.scale"),
+       base = ops_file().floats("sinkhorn.base");
   std::vector<float> pre(64 * 4), post(64 * 4), comb(64 * 16);
   for (std::size_t t = 0; t < 64; ++t) {
-    split_mix({raw.data() + t * 24, scale.data(), base.data()}, {pre.data() + t * 4, post.data() + t * 4, comb.data() + t * 16});
+    split_mix({raw.data() + t * 24, scale.data(), base.data()},
+              {pre.data() + t * 4, post.data() + t * 4, comb.data() + t * 16});
   }
   BOOST_TEST(largest_difference(pre, ops_file().floats("sinkhorn.pre")) < 1e-6);
   BOOST_TEST(largest_difference(post, ops_file().floats("sinkhorn.post")) < 1e-6);
@@ -115,8 +117,13 @@ BOOST_AUTO_TEST_CASE(mhc_mix_collapse_and_expand_equal_the_golden_ones) {
 BOOST_AUTO_TEST_CASE(linears_equal_the_golden_products_with_and_without_q8) {
   const auto ops = make_cpu_ops(2);
   auto x = ops_file().floats("gemm.x");
-  const Linear f8 = golden_linear(first_shard(), "layers.0.attn.wq_a"), f4 = golden_linear(first_shard(), "layers.0.ffn.experts.0.w1");
-  const struct { const Linear* weight; bool q8; const char* name; } cases[] = {
+  const Linear f8 = golden_linear(first_shard(), "layers.0.attn.wq_a"),
+               f4 = golden_linear(first_shard(), "layers.0.ffn.experts.0.w1");
+  const struct {
+    const Linear* weight;
+    bool q8;
+    const char* name;
+  } cases[] = {
       {&f8, true, "gemm.f8.q8"}, {&f8, false, "gemm.f8.noq8"}, {&f4, true, "gemm.f4.q8"}, {&f4, false, "gemm.f4.noq8"}};
   for (const auto& c : cases) {
     std::vector<float> y(static_cast<std::size_t>(8 * c.weight->n));
@@ -131,7 +138,8 @@ BOOST_AUTO_TEST_CASE(moe_and_router_equal_the_golden_ones_with_both_limits) {
   MoeWeights weights;
   const auto expert = [](const std::string& name) {
     const Linear w2 = golden_linear(first_shard(), name + ".w2");
-    return ExpertWeights{golden_linear(first_shard(), name + ".w1"), golden_linear(first_shard(), name + ".w3"), {{w2}, w2.n, w2.k}};
+    return ExpertWeights{
+        golden_linear(first_shard(), name + ".w1"), golden_linear(first_shard(), name + ".w3"), {{w2}, w2.n, w2.k}};
   };
   for (int e = 0; e < 6; ++e) weights.experts.push_back(expert("layers.0.ffn.experts." + std::to_string(e)));
   weights.shared = expert("layers.0.ffn.shared_experts");
@@ -162,7 +170,8 @@ BOOST_AUTO_TEST_CASE(moe_and_router_equal_the_golden_ones_with_both_limits) {
       std::vector<float> y(x.size());
       call.out = matrix(y, 24);
       ops->moe(call);
-      const std::string name = std::string("moe.") + (q8 ? "s32" : "noq8") + (limit == 10.0 ? ".limit10.0" : ".limit0.5");
+      const std::string name =
+          std::string("moe.") + (q8 ? "s32" : "noq8") + (limit == 10.0 ? ".limit10.0" : ".limit0.5");
       BOOST_TEST(relative_l2(y, ops_file().floats(name)) < 5e-4, name);
     }
   }
@@ -173,13 +182,16 @@ BOOST_AUTO_TEST_CASE(the_engram_gate_writes_the_golden_stream_and_leaves_dead_po
   const GoldenFile golden("engram.safetensors"), shard("ckpt/model-00004-of-00005.safetensors");
   const auto ids = golden.raw<std::int32_t>("row_ids");
   const auto keep = golden.raw<std::uint8_t>("keep");
-  const auto codes = shard.raw<std::uint8_t>("layers.1.engram.embed.weight"), scales = shard.raw<std::uint8_t>("layers.1.engram.embed.scale");
+  const auto codes = shard.raw<std::uint8_t>("layers.1.engram.embed.weight"),
+             scales = shard.raw<std::uint8_t>("layers.1.engram.embed.scale");
   const std::int64_t rows = 28, columns = 12, row_dim = 32;
   std::vector<float> x;
   for (std::int64_t t = 0; t < rows; ++t) {
     for (std::int64_t c = 0; c < columns; ++c) {
-      const auto id = static_cast<std::size_t>(ids[static_cast<std::size_t>(t * 2 * columns + c)]);  // layer 1 is the first of the two
-      for (std::size_t i = 0; i < row_dim; ++i) x.push_back(e4m3_to_float(codes[id * row_dim + i]) * e8m0_to_float(scales[id]));
+      const auto id = static_cast<std::size_t>(
+          ids[static_cast<std::size_t>(t * 2 * columns + c)]);  // layer 1 is the first of the two
+      for (std::size_t i = 0; i < row_dim; ++i)
+        x.push_back(e4m3_to_float(codes[id * row_dim + i]) * e8m0_to_float(scales[id]));
     }
   }
   const Linear wkv = golden_linear(shard, "layers.1.engram.wkv");
@@ -202,7 +214,9 @@ BOOST_AUTO_TEST_CASE(attention_equals_the_golden_rows_in_both_numerics) {
   std::vector<std::vector<std::int32_t>> selected(6);
   std::vector<AttentionRow> rows(6);
   for (std::size_t t = 0; t < 6; ++t) {
-    std::copy_if(idx.begin() + static_cast<std::ptrdiff_t>(t * 100), idx.begin() + static_cast<std::ptrdiff_t>(t * 100 + 100), std::back_inserter(selected[t]), [](std::int32_t i) { return i >= 0; });
+    std::copy_if(idx.begin() + static_cast<std::ptrdiff_t>(t * 100),
+                 idx.begin() + static_cast<std::ptrdiff_t>(t * 100 + 100), std::back_inserter(selected[t]),
+                 [](std::int32_t i) { return i >= 0; });
     rows[t].window_last = -1;  // no window: the golden lists name every key
     rows[t].compressed = cache;
     rows[t].selected = selected[t].data();

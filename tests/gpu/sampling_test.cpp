@@ -19,7 +19,9 @@ SamplingParams greedy() {
   return params;
 }
 
-DrawContext at(const SamplingParams& params, std::int64_t position = 0) { return {params, {}, {}, position}; }
+DrawContext at(const SamplingParams& params, std::int64_t position = 0) {
+  return {params, {}, {}, position};
+}
 
 // Chi-square of counts against probabilities; tokens with probability 0 must not occur.
 double chi_square(const std::vector<int>& counts, const std::vector<double>& p) {
@@ -83,9 +85,13 @@ BOOST_AUTO_TEST_CASE(draws_follow_the_processed_distribution) {
 }
 
 BOOST_AUTO_TEST_CASE(truncation_keeps_what_each_rule_says) {
-  const struct { std::int32_t top_k; float top_p, min_p; std::vector<int> kept; } cases[] = {
-      {1, 1, 0, {1}}, {2, 1, 0, {1, 4}}, {0, 1e-6F, 0, {1}}, {0, 1, 1, {1}}, {0, 0.7F, 0, {1, 4}}, {0, 1, 0.5F, {1, 4}},
-      {3, 1, 0, {0, 1, 4}}, {99, 1, 0, {0, 1, 2, 3, 4}}, {3, 0.999F, 0.4F, {1, 4}}};
+  const struct {
+    std::int32_t top_k;
+    float top_p, min_p;
+    std::vector<int> kept;
+  } cases[] = {{1, 1, 0, {1}},       {2, 1, 0, {1, 4}},           {0, 1e-6F, 0, {1}},
+               {0, 1, 1, {1}},       {0, 0.7F, 0, {1, 4}},        {0, 1, 0.5F, {1, 4}},
+               {3, 1, 0, {0, 1, 4}}, {99, 1, 0, {0, 1, 2, 3, 4}}, {3, 0.999F, 0.4F, {1, 4}}};
   for (const auto& c : cases) {
     SamplingParams params;
     params.top_k = c.top_k;
@@ -93,7 +99,8 @@ BOOST_AUTO_TEST_CASE(truncation_keeps_what_each_rule_says) {
     params.min_p = c.min_p;
     const auto p = processed_distribution(five, at(params)).value();
     std::vector<int> kept;
-    for (std::size_t i = 0; i < p.size(); ++i) if (p[i] > 0) kept.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (p[i] > 0) kept.push_back(static_cast<int>(i));
     BOOST_TEST(kept == c.kept, boost::test_tools::per_element());
     BOOST_TEST(std::abs(std::accumulate(p.begin(), p.end(), 0.0) - 1) < 1e-12);
   }
@@ -208,7 +215,7 @@ BOOST_AUTO_TEST_CASE(rejection_sampling_emits_the_target_distribution_whatever_t
     ++counts[static_cast<std::size_t>(choice.token)];
     accepted += choice.accepted ? 1 : 0;
   }
-  BOOST_TEST(chi_square(counts, p) < 16.3);  // 3 degrees of freedom, p = 0.001
+  BOOST_TEST(chi_square(counts, p) < 16.3);               // 3 degrees of freedom, p = 0.001
   BOOST_TEST(std::abs(accepted / 40000.0 - 0.5) < 0.01);  // sum of min(p, q)
 }
 

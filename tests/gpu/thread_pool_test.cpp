@@ -72,7 +72,11 @@ BOOST_AUTO_TEST_CASE(callers_from_several_threads_take_turns) {
 
 BOOST_AUTO_TEST_CASE(an_exception_of_a_worker_reaches_the_caller_and_leaves_the_pool_usable) {
   ThreadPool pool(2);
-  BOOST_CHECK_THROW(pool.parallel_for(2, 1, [](const WorkRange& range) { if (range.last == 2) throw std::runtime_error("worker"); }), std::runtime_error);
+  BOOST_CHECK_THROW(pool.parallel_for(2, 1,
+                                      [](const WorkRange& range) {
+                                        if (range.last == 2) throw std::runtime_error("worker");
+                                      }),
+                    std::runtime_error);
   std::atomic<int> done{0};
   pool.parallel_for(2, 1, [&](const WorkRange& range) { done += static_cast<int>(range.last - range.first); });
   BOOST_TEST(done == 2);

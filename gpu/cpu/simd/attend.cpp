@@ -1,4 +1,5 @@
-// Weighted sums of value rows: the second product of attention. Each output element is one chain over t, so any blocking gives its bits.
+// Weighted sums of value rows: the second product of attention. Each output element is one chain over t, so any
+// blocking gives its bits.
 #include "gpu/cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -72,7 +73,9 @@ namespace tandem::gpu::simd {
 
 HWY_EXPORT(AddWeighted);
 
-void add_weighted(const WeightedSum& sum) { HWY_DYNAMIC_DISPATCH(AddWeighted)(sum); }
+void add_weighted(const WeightedSum& sum) {
+  HWY_DYNAMIC_DISPATCH(AddWeighted)(sum);
+}
 
 }  // namespace tandem::gpu::simd
 #endif

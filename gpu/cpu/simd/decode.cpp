@@ -22,11 +22,13 @@ using Words = hn::Rebind<std::uint16_t, Floats>;
 using SignedWords = hn::Rebind<std::int16_t, Floats>;
 using Halves = hn::Rebind<hwy::float16_t, Floats>;
 
-// Weights are read a few hundred bytes of a row at a time, several rows in turn: too short for the processor to see a stream. Asking
-// this far ahead in the row covers the next panel; beyond the end of the weight it is harmless.
+// Weights are read a few hundred bytes of a row at a time, several rows in turn: too short for the processor to see a
+// stream. Asking this far ahead in the row covers the next panel; beyond the end of the weight it is harmless.
 constexpr std::int64_t ahead_bytes = 1024;
 
-HWY_INLINE void prefetch(const void* at) { hwy::Prefetch(static_cast<const std::uint8_t*>(at) + ahead_bytes); }
+HWY_INLINE void prefetch(const void* at) {
+  hwy::Prefetch(static_cast<const std::uint8_t*>(at) + ahead_bytes);
+}
 
 void DecodeBf16(const std::uint16_t* codes, std::int64_t n, float* out) {
   constexpr Floats d;
@@ -42,8 +44,8 @@ void DecodeBf16(const std::uint16_t* codes, std::int64_t n, float* out) {
   for (; i < n; ++i) out[i] = bf16_to_float(codes[i]);
 }
 
-// e4m3 moved into an FP16 reads 2^-8 times its value, subnormals included, and FP16 to FP32 is one exact instruction; the missing 2^8 is
-// part of `scale`. NaN codes become FP16 NaNs.
+// e4m3 moved into an FP16 reads 2^-8 times its value, subnormals included, and FP16 to FP32 is one exact instruction;
+// the missing 2^8 is part of `scale`. NaN codes become FP16 NaNs.
 HWY_INLINE V decode_e4m3(const std::uint8_t* codes, V scale) {
   constexpr Floats d;
   constexpr Bytes d8;
@@ -139,7 +141,9 @@ HWY_EXPORT(DecodeFp8);
 HWY_EXPORT(DecodeFp4);
 HWY_EXPORT(DecodeN4);
 
-void decode_bf16(const std::uint16_t* codes, std::int64_t n, float* out) { HWY_DYNAMIC_DISPATCH(DecodeBf16)(codes, n, out); }
+void decode_bf16(const std::uint16_t* codes, std::int64_t n, float* out) {
+  HWY_DYNAMIC_DISPATCH(DecodeBf16)(codes, n, out);
+}
 void decode_fp8(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t n, float* out) {
   HWY_DYNAMIC_DISPATCH(DecodeFp8)(codes, scales, n, out);
 }

@@ -62,7 +62,9 @@ namespace tandem::gpu::simd {
 
 HWY_EXPORT(ScoreIndexBlock);
 
-void score_index_block(const IndexBlock& block) { HWY_DYNAMIC_DISPATCH(ScoreIndexBlock)(block); }
+void score_index_block(const IndexBlock& block) {
+  HWY_DYNAMIC_DISPATCH(ScoreIndexBlock)(block);
+}
 
 void transpose_keys(const float* in, int dim, float* out) {
   constexpr int step = 16;  // a square that stays in the first-level cache

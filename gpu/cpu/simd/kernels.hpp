@@ -1,8 +1,8 @@
 // The vector kernels under CpuOps, as plain functions; the implementations are chosen for the processor at run time.
 //
-// Every reduction over n values uses 16 accumulator lanes: lane l sums the elements with index = l mod 16 in ascending order with fused
-// multiply-adds, and the lanes are added as a tree of halves (l + 8, l + 4, l + 2, l + 1). The result depends on the values and n
-// alone: not on the register width, the rows beside it or the number of threads.
+// Every reduction over n values uses 16 accumulator lanes: lane l sums the elements with index = l mod 16 in ascending
+// order with fused multiply-adds, and the lanes are added as a tree of halves (l + 8, l + 4, l + 2, l + 1). The result
+// depends on the values and n alone: not on the register width, the rows beside it or the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ inline constexpr int lanes = 16;
 struct Tile {
   const float* const* x = nullptr;  // `rows` pointers: rows need not lie side by side
   std::int64_t x_first = 0;
-  const float* w = nullptr;       // [cols, w_stride]
+  const float* w = nullptr;  // [cols, w_stride]
   std::int64_t w_stride = 0;
-  float* acc = nullptr;           // [rows, acc_stride, lanes]
-  std::int64_t acc_stride = 0;    // columns of a row of acc
+  float* acc = nullptr;         // [rows, acc_stride, lanes]
+  std::int64_t acc_stride = 0;  // columns of a row of acc
   std::int64_t rows = 0;
-  std::int64_t cols = 0;          // multiple of tile_cols
-  std::int64_t k = 0;             // multiple of lanes
-  bool first = true;              // start from zero instead of what acc holds
+  std::int64_t cols = 0;  // multiple of tile_cols
+  std::int64_t k = 0;     // multiple of lanes
+  bool first = true;      // start from zero instead of what acc holds
 };
 inline constexpr int tile_cols = 4;
 void multiply_tile(const Tile& tile);
@@ -79,14 +79,14 @@ void pool_pair(const PairPool& in, std::int64_t n, float* z);
 
 // out[r][i] = out[r][i] * keep[r] + sum over t of p[r][t] * v[t][i], t ascending with fused multiply-adds.
 struct WeightedSum {
-  const float* p = nullptr;       // [rows, p_stride]
+  const float* p = nullptr;  // [rows, p_stride]
   std::int64_t p_stride = 0;
-  const float* keep = nullptr;    // [rows]
-  const float* v = nullptr;       // [count, n]
+  const float* keep = nullptr;  // [rows]
+  const float* v = nullptr;     // [count, n]
   std::int64_t rows = 0;
   std::int64_t count = 0;
   std::int64_t n = 0;
-  float* out = nullptr;           // [rows, n]
+  float* out = nullptr;  // [rows, n]
 };
 void add_weighted(const WeightedSum& sum);
 
@@ -94,14 +94,15 @@ void add_weighted(const WeightedSum& sum);
 
 inline constexpr int index_block = 64;  // keys scored together
 
-// scores[t] = sum over heads h, ascending, of weight[h] * relu(q_h . key_t); each dot product is one chain over the dimensions.
+// scores[t] = sum over heads h, ascending, of weight[h] * relu(q_h . key_t); each dot product is one chain over the
+// dimensions.
 struct IndexBlock {
   const float* q = nullptr;        // [heads, dim]
   const float* weights = nullptr;  // [heads]
   const float* keys = nullptr;     // [dim, index_block]: transposed
   int heads = 0;
   int dim = 0;
-  float* scores = nullptr;         // [index_block]
+  float* scores = nullptr;  // [index_block]
 };
 void score_index_block(const IndexBlock& block);
 // out[i][t] = in[t][i]: in [index_block, dim], out [dim, index_block].

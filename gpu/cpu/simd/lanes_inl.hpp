@@ -40,7 +40,8 @@ HWY_INLINE V fused(V a, V b, V c) {
 #endif
 }
 
-// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7 (error below 1e-9 relative).
+// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7 (error below 1e-9
+// relative).
 HWY_INLINE V exponential(V x) {
   constexpr Floats d;
   constexpr Ints di;

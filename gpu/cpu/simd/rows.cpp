@@ -1,4 +1,5 @@
-// Element-by-element kernels on rows of f32. A ragged end goes through a padded vector, so every element sees the same instructions.
+// Element-by-element kernels on rows of f32. A ragged end goes through a padded vector, so every element sees the same
+// instructions.
 #include "gpu/cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -40,40 +41,44 @@ HWY_INLINE void map(const float* const (&in)[inputs], std::int64_t n, float* out
 }
 
 void RoundBf16(float* x, std::int64_t n) {
-  map<1>({x}, n, x, [](const V (&v)[1]) { return rounded_bf16(v[0]); });
+  map<1>({x}, n, x, [](const V(&v)[1]) { return rounded_bf16(v[0]); });
 }
 
 void Exp(float* x, std::int64_t n) {
-  map<1>({x}, n, x, [](const V (&v)[1]) { return exponential(v[0]); });
+  map<1>({x}, n, x, [](const V(&v)[1]) { return exponential(v[0]); });
 }
 
 void ScaleBy(const float* x, float factor, const float* w, std::int64_t n, float* y) {
   const V f = hn::Set(Floats(), factor);
-  map<2>({x, w}, n, y, [f](const V (&v)[2]) { return hn::Mul(hn::Mul(v[0], f), v[1]); });
+  map<2>({x, w}, n, y, [f](const V(&v)[2]) { return hn::Mul(hn::Mul(v[0], f), v[1]); });
 }
 
 void AddScaled(float a, const float* x, std::int64_t n, float* y) {
   const V f = hn::Set(Floats(), a);
-  map<2>({x, y}, n, y, [f](const V (&v)[2]) { return fused(f, v[0], v[1]); });
+  map<2>({x, y}, n, y, [f](const V(&v)[2]) { return fused(f, v[0], v[1]); });
 }
 
 void Scale(float a, const float* x, std::int64_t n, float* y) {
   const V f = hn::Set(Floats(), a);
-  map<1>({x}, n, y, [f](const V (&v)[1]) { return hn::Mul(f, v[0]); });
+  map<1>({x}, n, y, [f](const V(&v)[1]) { return hn::Mul(f, v[0]); });
 }
 
 void Add(const float* x, std::int64_t n, float* y) {
-  map<2>({y, x}, n, y, [](const V (&v)[2]) { return hn::Add(v[0], v[1]); });
+  map<2>({y, x}, n, y, [](const V(&v)[2]) { return hn::Add(v[0], v[1]); });
 }
 
 // min/max that keep a NaN operand: a broken row stays visibly broken.
-HWY_INLINE V at_most(V x, V limit) { return hn::IfThenElse(hn::Gt(x, limit), limit, x); }
-HWY_INLINE V at_least(V x, V limit) { return hn::IfThenElse(hn::Lt(x, limit), limit, x); }
+HWY_INLINE V at_most(V x, V limit) {
+  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+}
+HWY_INLINE V at_least(V x, V limit) {
+  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+}
 
 void SwiGluRow(const SwiGlu& in, std::int64_t n, float* h) {
   constexpr Floats d;
   const V limit = hn::Set(d, in.limit), weight = hn::Set(d, in.weight), one = hn::Set(d, 1.0F);
-  map<2>({in.gate, in.up}, n, h, [=](const V (&v)[2]) {
+  map<2>({in.gate, in.up}, n, h, [=](const V(&v)[2]) {
     const V gate = at_most(v[0], limit);
     const V up = at_least(at_most(v[1], limit), hn::Neg(limit));
     const V silu = hn::Div(gate, hn::Add(one, exponential(hn::Neg(gate))));
@@ -82,7 +87,7 @@ void SwiGluRow(const SwiGlu& in, std::int64_t n, float* h) {
 }
 
 void PoolPairRow(const PairPool& in, std::int64_t n, float* z) {
-  map<4>({in.ka, in.ga, in.kb, in.gb}, n, z, [](const V (&v)[4]) {
+  map<4>({in.ka, in.ga, in.kb, in.gb}, n, z, [](const V(&v)[4]) {
     const V most = hn::IfThenElse(hn::Gt(v[3], v[1]), v[3], v[1]);
     const V a = exponential(hn::Sub(v[1], most));
     const V b = exponential(hn::Sub(v[3], most));
@@ -146,17 +151,33 @@ HWY_EXPORT(SwiGluRow);
 HWY_EXPORT(PoolPairRow);
 HWY_EXPORT(FakeQ8);
 
-void round_bf16(float* x, std::int64_t n) { HWY_DYNAMIC_DISPATCH(RoundBf16)(x, n); }
-void exp(float* x, std::int64_t n) { HWY_DYNAMIC_DISPATCH(Exp)(x, n); }
+void round_bf16(float* x, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(RoundBf16)(x, n);
+}
+void exp(float* x, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(Exp)(x, n);
+}
 void scale_by(const float* x, float factor, const float* w, std::int64_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(ScaleBy)(x, factor, w, n, y);
 }
-void add_scaled(float a, const float* x, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(AddScaled)(a, x, n, y); }
-void scale(float a, const float* x, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(Scale)(a, x, n, y); }
-void add(const float* x, std::int64_t n, float* y) { HWY_DYNAMIC_DISPATCH(Add)(x, n, y); }
-void swiglu(const SwiGlu& in, std::int64_t n, float* h) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(in, n, h); }
-void pool_pair(const PairPool& in, std::int64_t n, float* z) { HWY_DYNAMIC_DISPATCH(PoolPairRow)(in, n, z); }
-void fake_q8(float* x, std::int64_t n) { HWY_DYNAMIC_DISPATCH(FakeQ8)(x, n); }
+void add_scaled(float a, const float* x, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(AddScaled)(a, x, n, y);
+}
+void scale(float a, const float* x, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(Scale)(a, x, n, y);
+}
+void add(const float* x, std::int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(Add)(x, n, y);
+}
+void swiglu(const SwiGlu& in, std::int64_t n, float* h) {
+  HWY_DYNAMIC_DISPATCH(SwiGluRow)(in, n, h);
+}
+void pool_pair(const PairPool& in, std::int64_t n, float* z) {
+  HWY_DYNAMIC_DISPATCH(PoolPairRow)(in, n, z);
+}
+void fake_q8(float* x, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(FakeQ8)(x, n);
+}
 
 }  // namespace tandem::gpu::simd
 #endif

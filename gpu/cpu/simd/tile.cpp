@@ -1,4 +1,5 @@
-// Products of decoded weights with rows, and the dot products of single rows. All share one order of summation (kernels.hpp).
+// Products of decoded weights with rows, and the dot products of single rows. All share one order of summation
+// (kernels.hpp).
 #include "gpu/cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,8 @@ constexpr int tile_rows = 6;
 constexpr int tile_rows = 3;
 #endif
 
-// One block of `rows` x 4 accumulators over all of k. A target with narrower registers runs over k once for each part of the lanes.
+// One block of `rows` x 4 accumulators over all of k. A target with narrower registers runs over k once for each part
+// of the lanes.
 template <int rows>
 HWY_INLINE void multiply_block(const Tile& t, std::int64_t row, std::int64_t col) {
   constexpr Floats d;
@@ -58,15 +60,28 @@ HWY_INLINE void multiply_block(const Tile& t, std::int64_t row, std::int64_t col
 void MultiplyRows(const Tile& t, std::int64_t row, std::int64_t count) {
   for (std::int64_t col = 0; col < t.cols; col += tile_cols) {
     switch (count) {
-      case 1: multiply_block<1>(t, row, col); break;
-      case 2: multiply_block<2>(t, row, col); break;
-      case 3: multiply_block<3>(t, row, col); break;
+      case 1:
+        multiply_block<1>(t, row, col);
+        break;
+      case 2:
+        multiply_block<2>(t, row, col);
+        break;
+      case 3:
+        multiply_block<3>(t, row, col);
+        break;
 #if TANDEM_WIDE_TILE
-      case 4: multiply_block<4>(t, row, col); break;
-      case 5: multiply_block<5>(t, row, col); break;
-      case 6: multiply_block<6>(t, row, col); break;
+      case 4:
+        multiply_block<4>(t, row, col);
+        break;
+      case 5:
+        multiply_block<5>(t, row, col);
+        break;
+      case 6:
+        multiply_block<6>(t, row, col);
+        break;
 #endif
-      default: break;
+      default:
+        break;
     }
   }
 }
@@ -122,9 +137,15 @@ HWY_EXPORT(MultiplyTile);
 HWY_EXPORT(Dot);
 HWY_EXPORT(Dot3);
 
-void multiply_tile(const Tile& tile) { HWY_DYNAMIC_DISPATCH(MultiplyTile)(tile); }
-float dot(const float* a, const float* b, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(Dot)(a, b, n); }
-float sum_of_squares(const float* x, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(Dot)(x, x, n); }
+void multiply_tile(const Tile& tile) {
+  HWY_DYNAMIC_DISPATCH(MultiplyTile)(tile);
+}
+float dot(const float* a, const float* b, std::int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(Dot)(a, b, n);
+}
+float sum_of_squares(const float* x, std::int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(Dot)(x, x, n);
+}
 float dot3(const float* a, const float* b, const float* c, std::int64_t n) {
   return HWY_DYNAMIC_DISPATCH(Dot3)(a, b, c, n);
 }
