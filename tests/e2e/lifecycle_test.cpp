@@ -1,0 +1,104 @@
+// Start and stop: exit codes, signals in any state, a second instance, a checkpoint that cannot be loaded.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "chat_client.hpp"
+#include "tandem_process.hpp"
+
+using namespace tandem::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto stop_limit = std::chrono::seconds(10);
+
+std::vector<std::string> serve_on(const std::string& port, const std::string& folder, const std::string& model = tiny_model()) {
+  return {"serve", "--model", model, "--ranks", "2", "--port", port, "--state-dir", folder};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(lifecycle)
+
+BOOST_AUTO_TEST_CASE(sigterm_while_loading_exits_with_0_in_time) {
+  TandemProcess process{serve_on("0", make_folder())};
+  BOOST_REQUIRE(process.wait_for_line("listening on"));
+  process.send(SIGTERM);
+  BOOST_TEST(process.wait_for_exit(stop_limit).value_or(-1) == 0, process.output());
+}
+
+BOOST_AUTO_TEST_CASE(sigterm_when_idle_exits_with_0_in_time) {
+  TandemServer server{tiny_model(), {"--ranks", "2"}};
+  server.process().send(SIGTERM);
+  BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == 0, server.process().output());
+}
+
+BOOST_AUTO_TEST_CASE(sigterm_under_streams_tells_each_and_exits_with_0_in_time) {
+  TandemServer server{tiny_model(), {"--ranks", "2"}};
+  std::vector<ChatAnswer> answers(4);
+  std::vector<std::thread> clients;
+  for (auto& answer : answers)
+    clients.emplace_back([&] {
+      answer = ask(server.port(), chat_body("Tell me a story.", false, {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
+    });
+  while (metric(server.port(), "vllm:generation_tokens_total") < 20) std::this_thread::yield();
+  server.process().send(SIGTERM);
+  BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == 0, server.process().output());
+  for (auto& client : clients) client.join();
+  for (const auto& answer : answers) BOOST_TEST(answer.is_done);
+}
+
+BOOST_AUTO_TEST_CASE(a_second_instance_exits_3_if_it_is_ours_and_1_with_the_owner_if_not) {
+  const auto folder = make_folder();
+  const auto port = std::to_string(free_port_pair());
+  TandemProcess first{serve_on(port, folder)};
+  BOOST_REQUIRE_MESSAGE(first.wait_for_line("ready: "), first.output());
+  TandemProcess again{serve_on(port, folder)};
+  BOOST_TEST(again.wait_for_exit(stop_limit).value_or(-1) == 3, again.output());
+  TandemProcess foreign{serve_on(port, make_folder())};  // another state folder: not ours
+  BOOST_TEST(foreign.wait_for_exit(stop_limit).value_or(-1) == 1, foreign.output());
+  BOOST_TEST(foreign.output().find("pid " + std::to_string(first.pid())) != std::string::npos, foreign.output());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_loaded_exits_14_and_names_the_file) {
+  const auto folder = make_folder();
+  const fs::path model = fs::path(folder) / "model";
+  fs::copy(tiny_model(), model, fs::copy_options::recursive);
+  for (const auto& entry : fs::directory_iterator(model))
+    if (entry.path().extension() == ".safetensors") {
+      fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1000);
+      break;
+    }
+  TandemProcess process{serve_on("0", folder, model.string())};
+  BOOST_TEST(process.wait_for_exit(start_limit).value_or(-1) == 14, process.output());
+  BOOST_TEST(process.output().find(".safetensors") != std::string::npos, process.output());
+}
+
+BOOST_AUTO_TEST_CASE(wrong_usage_exits_2_and_says_what_is_accepted) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "subcommand"},
+      {{"serve"}, "--model"},
+      {{"serve", "--model", tiny_model(), "--port", "70000"}, "0..65535"},
+      {{"serve", "--model", tiny_model(), "--ranks", "two"}, "1..64"},
+      {{"serve", "--model", tiny_model(), "--transport", "pigeon"}, "threads|tcp"},
+      {{"serve", "--model", tiny_model(), "--set", "api.prot=1"}, "api.port"},
+      {{"serve", "--config", "/nonexistent/x.conf"}, "x.conf"},
+      {{"serve", "--model", tiny_model(), "--effort", "101"}, "1..100"},
+      {{"trace", "--model", tiny_model()}, "--ids"},
+      {{"worker", "--model", tiny_model(), "--rank", "0"}, "rank"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    TandemProcess process{arguments};
+    BOOST_TEST(process.wait_for_exit(stop_limit).value_or(-1) == 2, process.output());
+    BOOST_TEST(process.output().find(text) != std::string::npos, text << " is not in: " << process.output());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
