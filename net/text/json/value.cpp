@@ -5,8 +5,6 @@
 
 namespace tandem::net::text {
 
-Json::Json(JsonObject value) : value_(std::move(value)) {}
-
 const Json* Json::find(std::string_view key) const noexcept {
   const JsonObject* object = if_object();
   if (object == nullptr) return nullptr;

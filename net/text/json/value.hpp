@@ -25,12 +25,18 @@ using JsonObject = std::vector<JsonMember>;
 
 class Json {
  public:
-  Json() = default;  // null
-  explicit Json(bool value) : value_(value) {}
-  explicit Json(JsonNumber value) : value_(std::move(value)) {}
-  explicit Json(std::string value) : value_(std::move(value)) {}
-  explicit Json(JsonArray value) : value_(std::move(value)) {}
+  // Defined below JsonMember: a vector of it cannot be made or destroyed before it is complete.
+  Json() noexcept;  // null
+  explicit Json(bool value);
+  explicit Json(JsonNumber value);
+  explicit Json(std::string value);
+  explicit Json(JsonArray value);
   explicit Json(JsonObject value);
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
 
   bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
 
@@ -59,5 +65,17 @@ struct JsonMember {
   std::string key;
   Json value;
 };
+
+inline Json::Json() noexcept = default;
+inline Json::Json(bool value) : value_(value) {}
+inline Json::Json(JsonNumber value) : value_(std::move(value)) {}
+inline Json::Json(std::string value) : value_(std::move(value)) {}
+inline Json::Json(JsonArray value) : value_(std::move(value)) {}
+inline Json::Json(JsonObject value) : value_(std::move(value)) {}
+inline Json::Json(const Json&) = default;
+inline Json::Json(Json&&) noexcept = default;
+inline Json& Json::operator=(const Json&) = default;
+inline Json& Json::operator=(Json&&) noexcept = default;
+inline Json::~Json() = default;
 
 }  // namespace tandem::net::text
