@@ -51,7 +51,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
-  std::vector<bool> is_added_;  // by id
+  std::vector<bool> is_added_;                             // by id
   std::unordered_map<std::string_view, TokenId> by_text_;  // views into tokens_
 };
 

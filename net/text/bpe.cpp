@@ -98,8 +98,8 @@ class MergeList {
   std::priority_queue<Proposal> proposals_;
 };
 
-// The same merges for a short piece, without any allocation: the lowest rank is searched anew each time, which for at most 64
-// symbols is faster than keeping a heap.
+// The same merges for a short piece, without any allocation: the lowest rank is searched anew each time, which for at
+// most 64 symbols is faster than keeping a heap.
 class ShortMerge {
  public:
   ShortMerge(const MergeTable& merges, std::string_view piece, const std::array<TokenId, 256>& byte_tokens)
@@ -149,7 +149,9 @@ class ShortMerge {
   std::array<TokenId, PieceCache::piece_bytes_max + 1> results_{};
 };
 
-std::uint64_t pair_key(TokenId left, TokenId right) noexcept { return (std::uint64_t{left} << 32) | right; }
+std::uint64_t pair_key(TokenId left, TokenId right) noexcept {
+  return (std::uint64_t{left} << 32) | right;
+}
 
 }  // namespace
 

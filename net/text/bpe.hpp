@@ -1,8 +1,9 @@
 // Byte-pair encoding of one piece: start from single bytes, merge the pair of lowest rank until no pair is left.
 //
-// In a long piece the pairs wait in a heap and the symbols in a linked list, so n bytes cost O(n log n): pieces of a megabyte exist
-// (a line of "="). Ties go to the leftmost pair. Short pieces repeat all the time and are remembered in a bounded cache.
-// Encoding is const and may run on any number of threads; the cache is the only shared state and locks by shard.
+// In a long piece the pairs wait in a heap and the symbols in a linked list, so n bytes cost O(n log n): pieces of a
+// megabyte exist (a line of "="). Ties go to the leftmost pair. Short pieces repeat all the time and are remembered in
+// a bounded cache. Encoding is const and may run on any number of threads; the cache is the only shared state and locks
+// by shard.
 #pragma once
 
 #include "net/text/token_id.hpp"
@@ -60,7 +61,6 @@ class BytePairEncoder {
   void merge_long(std::string_view piece, std::vector<TokenId>& out) const;
 
  private:
-
   std::array<TokenId, 256> byte_tokens_;
   MergeTable merges_;
   std::unique_ptr<PieceCache> cache_;

@@ -36,7 +36,9 @@ constexpr ByteOfLetter bytes_of_letters = make_bytes();
 
 }  // namespace
 
-std::uint32_t byte_letter(unsigned char byte) noexcept { return letters[byte]; }
+std::uint32_t byte_letter(unsigned char byte) noexcept {
+  return letters[byte];
+}
 
 std::optional<std::string> spelled_bytes(std::string_view entry) {
   std::string bytes;

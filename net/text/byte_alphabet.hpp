@@ -1,4 +1,5 @@
-// The printable alphabet in which a byte-level vocabulary file spells its entries: one code point for each of the 256 bytes.
+// The printable alphabet in which a byte-level vocabulary file spells its entries: one code point for each of the 256
+// bytes.
 //
 // Bytes 33..126, 161..172 and 174..255 stand for themselves; the other 68 take U+0100, U+0101, ... in order.
 #pragma once

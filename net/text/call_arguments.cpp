@@ -35,7 +35,8 @@ void CallArguments::begin(std::string key, std::optional<bool> is_string) {
   current_.is_string = is_string.value_or(types.admits_string());
   current_.may_be_wrapper = keys_.empty() && may_be_wrapper(key);
   current_.is_dropped = !keys_.insert(key).second;
-  current_.is_streamed = current_.is_string && types.admits_string() && !current_.is_dropped && !current_.may_be_wrapper;
+  current_.is_streamed =
+      current_.is_string && types.admits_string() && !current_.is_dropped && !current_.may_be_wrapper;
   current_.key = std::move(key);
   if (!current_.is_streamed) return;
   write_key(current_.key);
@@ -74,7 +75,9 @@ void CallArguments::finish() {
   ready_ += is_open_ ? "}" : "{}";
 }
 
-std::string CallArguments::take() { return std::exchange(ready_, {}); }
+std::string CallArguments::take() {
+  return std::exchange(ready_, {});
+}
 
 const Json* CallArguments::properties() const noexcept {
   const Json* properties = parameters_ == nullptr ? nullptr : parameters_->find_given("properties");
@@ -93,8 +96,8 @@ bool CallArguments::may_be_wrapper(std::string_view key) const {
 bool CallArguments::is_wrapped_object(const Json& value) const {
   const JsonObject* object = value.if_object();
   return object != nullptr && std::all_of(object->begin(), object->end(), [&](const JsonMember& member) {
-    return properties()->find(member.key) != nullptr;
-  });
+           return properties()->find(member.key) != nullptr;
+         });
 }
 
 std::string CallArguments::value_json(const Parameter& parameter) const {

@@ -1,13 +1,14 @@
-// The arguments of one call, from the model's parameters to JSON text, repaired where model and schema disagree about a type.
+// The arguments of one call, from the model's parameters to JSON text, repaired where model and schema disagree about a
+// type.
 //
-//   string="true"    a JSON string; if the schema excludes strings and the text is a value of an admitted type: that value
-//   string="false"   the text itself if it is valid JSON, else a JSON string; if the schema admits only strings: a string
+//   string="true"    a JSON string; if the schema excludes strings and the text is an admitted value: that value
+//   string="false"   the text itself if it is valid JSON, else a JSON string; a string if only strings are admitted
 //   no attribute     a string if the schema admits one or says nothing
 //   repeated key     the first value stands
-//   one parameter "arguments" or "input" that the schema lacks, holding an object of known keys: that object is the arguments
+//   one parameter "arguments" or "input" that the schema lacks, holding an object of known keys: that object
 //
-// The text only grows: what take() returned never changes, and at the end the pieces joined are valid JSON. A value that a repair
-// may still change is kept back until it is complete.
+// The text only grows: what take() returned never changes, and at the end the pieces joined are valid JSON. A value
+// that a repair may still change is kept back until it is complete.
 #pragma once
 
 #include "net/text/json_types.hpp"
@@ -38,7 +39,7 @@ class CallArguments {
  private:
   struct Parameter {
     std::string key;
-    std::string raw;         // empty while `is_streamed`
+    std::string raw;  // empty while `is_streamed`
     bool is_string = true;
     bool is_dropped = false;
     bool is_streamed = false;  // a plain string: written as it comes

@@ -18,8 +18,9 @@ namespace tandem::net::text {
 
 void write_calls(SegmentList& out, const std::vector<ToolCall>& calls);
 
-// Returns the parameters of a call. Arguments that are no object, also after decoding a string twice, become one parameter
-// named "arguments"; absent, null and "" are no parameters. Never an error: a spoiled history must stay usable.
+// Returns the parameters of a call. Arguments that are no object, also after decoding a string twice, become one
+// parameter named "arguments"; absent, null and "" are no parameters. Never an error: a spoiled history must stay
+// usable.
 JsonObject call_parameters(const Json& arguments);
 
 }  // namespace tandem::net::text

@@ -19,7 +19,8 @@ RequestResult<bool> read_continuation(const Json& body, const std::vector<Messag
   if (!opens_turn) return opens_turn.error();
   const bool is_continuation = *is_asked || messages.back().is_prefix;
   if (!*opens_turn && !is_continuation) {
-    return invalid_value("add_generation_prompt", "add_generation_prompt can be false only with continue_final_message");
+    return invalid_value("add_generation_prompt",
+                         "add_generation_prompt can be false only with continue_final_message");
   }
   return RequestResult<bool>(is_continuation);
 }
@@ -46,8 +47,8 @@ RequestResult<ChatRequest> ChatRequest::from_json(const Json& body, const ChatCo
   if (!format) return format.error();
   const auto continuation = read_continuation(body, *messages);
   if (!continuation) return continuation.error();
-  return ChatRequest{std::move(*messages), std::move(*tools),  std::move(*choice), *parallel,
-                     *thinking,            std::move(*format), *continuation};
+  return ChatRequest{std::move(*messages), std::move(*tools), std::move(*choice), *parallel, *thinking,
+                     std::move(*format),   *continuation};
 }
 
 RequestResult<WrittenPrompt> write_chat_prompt(const ChatRequest& request) {

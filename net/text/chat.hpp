@@ -1,7 +1,9 @@
-// A chat request as the model sees it: conversation, tools, thinking and answer format. The door of net/text for the HTTP layer.
+// A chat request as the model sees it: conversation, tools, thinking and answer format. The door of net/text for the
+// HTTP layer.
 //
-// Sampling parameters, limits and transport are not here. The chat completions surface reads a request from JSON in one call; the
-// other surfaces fill the same struct from their own shapes with the readers of messages.hpp, tools.hpp and thinking.hpp.
+// Sampling parameters, limits and transport are not here. The chat completions surface reads a request from JSON in one
+// call; the other surfaces fill the same struct from their own shapes with the readers of messages.hpp, tools.hpp and
+// thinking.hpp.
 #pragma once
 
 #include "net/text/messages.hpp"

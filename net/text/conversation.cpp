@@ -12,11 +12,15 @@ using CallOrder = std::unordered_map<std::string, std::size_t>;
 
 TurnKind turn_kind(Role role) {
   switch (role) {
-    case Role::system: return TurnKind::system;
-    case Role::assistant: return TurnKind::assistant;
-    case Role::latest_reminder: return TurnKind::latest_reminder;
+    case Role::system:
+      return TurnKind::system;
+    case Role::assistant:
+      return TurnKind::assistant;
+    case Role::latest_reminder:
+      return TurnKind::latest_reminder;
     case Role::user:
-    case Role::tool: break;
+    case Role::tool:
+      break;
   }
   return TurnKind::user;
 }
@@ -25,7 +29,8 @@ void add_message(std::vector<Turn>& turns, Message message) {
   const TurnKind kind = turn_kind(message.role);
   Block block{message.role == Role::tool, std::move(message.tool_call_id), std::move(message.content)};
   const bool is_merged = kind == TurnKind::user && !turns.empty() && turns.back().kind == kind && !turns.back().task;
-  if (!is_merged) turns.push_back({kind, {}, std::move(message.reasoning), std::move(message.calls), {}, message.is_prefix});
+  if (!is_merged)
+    turns.push_back({kind, {}, std::move(message.reasoning), std::move(message.calls), {}, message.is_prefix});
   turns.back().blocks.push_back(std::move(block));
   turns.back().task = message.task;
 }

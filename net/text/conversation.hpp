@@ -1,7 +1,7 @@
 // Messages to turns: the one form in which a conversation can be written as a prompt.
 //
-// Results of tools become blocks of a user turn; neighbouring user and tool messages share one turn; results stand in the order
-// of the calls that they answer. Nothing merges into a turn that carries a task.
+// Results of tools become blocks of a user turn; neighbouring user and tool messages share one turn; results stand in
+// the order of the calls that they answer. Nothing merges into a turn that carries a task.
 #pragma once
 
 #include "net/text/messages.hpp"
@@ -30,8 +30,8 @@ struct Turn {
   bool is_prefix = false;       // assistant
 };
 
-// Returns the turns; with `needs_system` the first is a system turn, an empty one if the messages do not begin with one.
-// Error: 400 `messages` if a latest_reminder is not followed by a user turn.
+// Returns the turns; with `needs_system` the first is a system turn, an empty one if the messages do not begin with
+// one. Error: 400 `messages` if a latest_reminder is not followed by a user turn.
 RequestResult<std::vector<Turn>> make_turns(std::vector<Message> messages, bool needs_system);
 
 }  // namespace tandem::net::text

@@ -1,7 +1,8 @@
 // Bytes in, valid UTF-8 out, as they come: what a stream may show while a token ends inside a character.
 //
-// Append-only: what was returned never changes, nothing is decoded twice. An incomplete tail (at most three bytes) waits for its
-// rest; bytes that can never become a character turn into one U+FFFD each maximal subpart, at once, and the stream goes on.
+// Append-only: what was returned never changes, nothing is decoded twice. An incomplete tail (at most three bytes)
+// waits for its rest; bytes that can never become a character turn into one U+FFFD each maximal subpart, at once, and
+// the stream goes on.
 #pragma once
 
 #include "net/text/tokenizer.hpp"

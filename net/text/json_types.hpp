@@ -15,7 +15,8 @@ class JsonTypes {
 
   static JsonTypes unknown() { return JsonTypes(all); }
 
-  // Returns what a property's schema admits, by `type`, `enum`, `const`, `anyOf`, `oneOf` and `nullable`; anything else is unknown.
+  // Returns what a property's schema admits, by `type`, `enum`, `const`, `anyOf`, `oneOf` and `nullable`; anything else
+  // is unknown.
   static JsonTypes of_schema(const Json& schema);
   // Returns the one type of a value; an integer is a number without point and exponent.
   static JsonTypes of_value(const Json& value);

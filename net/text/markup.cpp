@@ -30,7 +30,9 @@ constexpr std::array<std::string_view, markup_count> texts = {
 
 }  // namespace
 
-std::string_view markup_text(Markup markup) noexcept { return texts[static_cast<std::size_t>(markup)]; }
+std::string_view markup_text(Markup markup) noexcept {
+  return texts[static_cast<std::size_t>(markup)];
+}
 
 Result<MarkupIds> MarkupIds::find(const AddedTokens& tokens) {
   MarkupIds found;

@@ -1,4 +1,5 @@
-// The special tokens that a prompt or an answer is built from, by name. Their ids come from the tokenizer file, by their text.
+// The special tokens that a prompt or an answer is built from, by name. Their ids come from the tokenizer file, by
+// their text.
 //
 // Texts as published with DeepSeek-V4.1 (the bar is U+FF5C, the block U+2581).
 #pragma once

@@ -46,7 +46,9 @@ const std::string* find_text(const Json& object, std::string_view key) {
   return value == nullptr ? nullptr : value->if_string();
 }
 
-bool is_true(const Json* value) { return value != nullptr && value->if_bool() != nullptr && *value->if_bool(); }
+bool is_true(const Json* value) {
+  return value != nullptr && value->if_bool() != nullptr && *value->if_bool();
+}
 
 // Returns the address in an image part of any dialect: {"image_url": "..." or {"url": "..."}}, {"image": "..."}, or
 // {"source": {"type": "base64", "media_type", "data"} or {"type": "url", "url"}}.
@@ -71,12 +73,14 @@ RequestResult<ContentPart> read_part(const Json& part, const std::string& param,
   if (type == nullptr) return invalid_value(param, fmt::format("{}: a part must be an object with a type", param));
   if (*type == "text" || *type == "input_text" || *type == "output_text" || *type == "refusal") {
     const std::string* text = find_text(part, *type == "refusal" ? "refusal" : "text");
-    if (text == nullptr) return invalid_value(param, fmt::format("{}: a part of type {} must have a text", param, *type));
+    if (text == nullptr)
+      return invalid_value(param, fmt::format("{}: a part of type {} must have a text", param, *type));
     return ContentPart{false, *text};
   }
   if (*type == "image_url" || *type == "input_image" || *type == "image") {
     if (!options.accepts_images) {
-      return RequestError{400, param, "image_not_supported", fmt::format("{}: this server does not accept images", param)};
+      return RequestError{400, param, "image_not_supported",
+                          fmt::format("{}: this server does not accept images", param)};
     }
     auto address = image_address(part);
     if (!address) return invalid_value(param, fmt::format("{}: an image part must have an address or data", param));
@@ -145,11 +149,13 @@ RequestResult<Message> read_message(const Json& json, const std::string& prefix,
     message.reasoning = read_reasoning(json);
     message.is_prefix = is_true(json.find("prefix")) || is_true(json.find("wo_eos"));
   }
-  if (const std::string* id = find_text(json, "tool_call_id"); id != nullptr && *role == Role::tool) message.tool_call_id = *id;
+  if (const std::string* id = find_text(json, "tool_call_id"); id != nullptr && *role == Role::tool)
+    message.tool_call_id = *id;
   if (const Json* task = json.find_given("task"); task != nullptr && *role == Role::user) {
     message.task = find_named(tasks, task);
     if (!message.task) {
-      return invalid_value(prefix + ".task", prefix + ".task must be action, query, authority, domain, title or read_url");
+      return invalid_value(prefix + ".task",
+                           prefix + ".task must be action, query, authority, domain, title or read_url");
     }
   }
   return message;
@@ -191,7 +197,8 @@ RequestResult<std::vector<Message>> read_messages(const Json& json, const Messag
 std::optional<std::string> qualified_name(const std::string& name, const Json* space) {
   static constexpr std::string_view separator = "::";
   const std::size_t first = name.find(separator);
-  if (first != std::string::npos && name.find(separator, first + separator.size()) != std::string::npos) return std::nullopt;
+  if (first != std::string::npos && name.find(separator, first + separator.size()) != std::string::npos)
+    return std::nullopt;
   const std::string* text = nullptr;
   if (space != nullptr) text = space->if_string() != nullptr ? space->if_string() : find_text(*space, "name");
   if (space != nullptr && text == nullptr) return std::nullopt;

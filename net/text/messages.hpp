@@ -1,7 +1,7 @@
 // The messages of a chat request as plain data, read from the client's JSON with its shape checked.
 //
-// Roles are already reduced (developer is system, function is tool). Only shape is judged: an odd history (a result without its
-// call, broken arguments) is accepted, because a transcript that another server spoiled must stay usable.
+// Roles are already reduced (developer is system, function is tool). Only shape is judged: an odd history (a result
+// without its call, broken arguments) is accepted, because a transcript that another server spoiled must stay usable.
 #pragma once
 
 #include "net/text/json/value.hpp"
@@ -34,11 +34,11 @@ enum class Task { action, query, authority, domain, title, read_url };
 struct Message {
   Role role = Role::user;
   Content content;
-  std::string reasoning;            // assistant
-  std::vector<ToolCall> calls;      // assistant
-  std::string tool_call_id;         // tool
-  std::optional<Task> task;         // user
-  bool is_prefix = false;           // assistant: `prefix` or `wo_eos`, the answer goes on from here
+  std::string reasoning;        // assistant
+  std::vector<ToolCall> calls;  // assistant
+  std::string tool_call_id;     // tool
+  std::optional<Task> task;     // user
+  bool is_prefix = false;       // assistant: `prefix` or `wo_eos`, the answer goes on from here
 };
 
 struct MessageOptions {
@@ -51,8 +51,8 @@ RequestResult<std::vector<Message>> read_messages(const Json& json, const Messag
 // Reads a content value: null or absent, a string, or an array of parts. `param` names it in errors.
 RequestResult<Content> read_content(const Json* json, const std::string& param, const MessageOptions& options);
 
-// Returns "ns::name". `space` is the namespace value beside or inside a function: a string, {name, description} or absent.
-// A name that is qualified already stays; if it contradicts `space`, or would hold "::" twice, nullopt.
+// Returns "ns::name". `space` is the namespace value beside or inside a function: a string, {name, description} or
+// absent. A name that is qualified already stays; if it contradicts `space`, or would hold "::" twice, nullopt.
 std::optional<std::string> qualified_name(const std::string& name, const Json* space);
 
 }  // namespace tandem::net::text

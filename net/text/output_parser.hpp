@@ -1,9 +1,10 @@
 // Token ids of one answer in, events out: the parser that every API surface shares.
 //
-// Ids decide, never text: "</think>" ends the reasoning only as its token. Ordinary tokens are decoded to valid UTF-8 on the way,
-// special ones steer the state machine or vanish; no added token ever reaches a client.
+// Ids decide, never text: "</think>" ends the reasoning only as its token. Ordinary tokens are decoded to valid UTF-8
+// on the way, special ones steer the state machine or vanish; no added token ever reaches a client.
 //
-// Use: feed() each id until has_ended() or until the engine is done, then finish() once. An id after the end is ignored.
+// Use: feed() each id until has_ended() or until the engine is done, then finish() once. An id after the end is
+// ignored.
 #pragma once
 
 #include "net/text/detokenizer.hpp"

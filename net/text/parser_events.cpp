@@ -5,9 +5,12 @@ namespace tandem::net::text {
 
 const char* to_string(FinishReason reason) noexcept {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::tool_calls: break;
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::tool_calls:
+      break;
   }
   return "tool_calls";
 }

@@ -1,5 +1,6 @@
-// Two levels: splits one and two cut the text into runs (numbers, ideographs and kana, the rest); split three cuts each run that
-// is not a number. Its alternatives are tried in the file's order, named a to f here and in the comments below.
+// Two levels: splits one and two cut the text into runs (numbers, ideographs and kana, the rest); split three cuts each
+// run that is not a number. Its alternatives are tried in the file's order, named a to f here and in the comments
+// below.
 #include "net/text/pretokenizer.hpp"
 
 #include "net/text/unicode_class.hpp"
@@ -43,7 +44,9 @@ bool is_ascii_punctuation(std::uint32_t c) noexcept {
 }
 
 // Split two: CJK unified ideographs of the first block (up to U+9FA5), hiragana, katakana.
-bool is_cjk(std::uint32_t c) noexcept { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
+bool is_cjk(std::uint32_t c) noexcept {
+  return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+}
 
 enum class RunKind { number, cjk, other };
 
@@ -62,8 +65,8 @@ std::size_t skip_while(std::string_view text, std::size_t at, Predicate belongs)
   }
 }
 
-// d, e, f share the white-space run that begins at `at`: it ends after its last line end if it has one; else at the text's end it
-// is whole; else its last character is given back to what follows, unless it is the only one.
+// d, e, f share the white-space run that begins at `at`: it ends after its last line end if it has one; else at the
+// text's end it is whole; else its last character is given back to what follows, unless it is the only one.
 std::size_t match_white_space(std::string_view text, std::size_t at) noexcept {
   const std::size_t begin = at;
   std::size_t after_line_end = 0, last = at;
@@ -90,8 +93,8 @@ std::size_t match_alternatives(std::string_view text, std::size_t at) noexcept {
     while (end < text.size() && is_ascii_letter(text[end])) ++end;
     return end;
   }
-  // b: letters and marks, with one character before them that is no letter, sign or line end. A mark may be that character, and
-  // then the run is the same with or without it.
+  // b: letters and marks, with one character before them that is no letter, sign or line end. A mark may be that
+  // character, and then the run is the same with or without it.
   if (first.is_letter_or_mark()) return skip_while(text, second_at, letter_or_mark);
   const Character second = read(text, second_at);
   if (!first.is_sign() && !first.is_line_end() && second.is_letter_or_mark()) {

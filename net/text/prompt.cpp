@@ -1,4 +1,5 @@
-// One member function for each kind of turn; the header and the question "which reasoning stays" are asked in one place each.
+// One member function for each kind of turn; the header and the question "which reasoning stays" are asked in one place
+// each.
 #include "net/text/prompt.hpp"
 
 #include "net/text/call_markup.hpp"
@@ -20,12 +21,18 @@ constexpr std::string_view schema_heading =
 
 Markup task_markup(Task task) {
   switch (task) {
-    case Task::action: return Markup::action;
-    case Task::query: return Markup::query;
-    case Task::authority: return Markup::authority;
-    case Task::domain: return Markup::domain;
-    case Task::title: return Markup::title;
-    case Task::read_url: break;
+    case Task::action:
+      return Markup::action;
+    case Task::query:
+      return Markup::query;
+    case Task::authority:
+      return Markup::authority;
+    case Task::domain:
+      return Markup::domain;
+    case Task::title:
+      return Markup::title;
+    case Task::read_url:
+      break;
   }
   return Markup::read_url;
 }
@@ -73,16 +80,21 @@ class PromptWriter {
     const bool begins_with_system = !source_.turns.empty() && source_.turns.front().kind == TurnKind::system;
     if (source_.thinking.is_on || begins_with_system) segments().markup(Markup::system);
     if (!source_.thinking.is_on) return;
-    segments().text(fmt::format(
-        "Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n", source_.thinking.effort));
+    segments().text(
+        fmt::format("Reasoning Effort: {} (range 1-100, the higher the value, the more thorough the reasoning)\n\n",
+                    source_.thinking.effort));
   }
 
   void write_turn(std::ptrdiff_t i) {
     switch (at(i).kind) {
-      case TurnKind::system: return write_system(i);
-      case TurnKind::user: return write_user(at(i));
-      case TurnKind::assistant: return write_assistant(i);
-      case TurnKind::latest_reminder: break;
+      case TurnKind::system:
+        return write_system(i);
+      case TurnKind::user:
+        return write_user(at(i));
+      case TurnKind::assistant:
+        return write_assistant(i);
+      case TurnKind::latest_reminder:
+        break;
     }
     segments().markup(Markup::latest_reminder);
     write_content(at(i).blocks.front().content);
@@ -158,6 +170,8 @@ class PromptWriter {
 
 }  // namespace
 
-WrittenPrompt write_prompt(const PromptSource& source) { return PromptWriter(source).write(); }
+WrittenPrompt write_prompt(const PromptSource& source) {
+  return PromptWriter(source).write();
+}
 
 }  // namespace tandem::net::text

@@ -1,4 +1,5 @@
-// Turns to prompt: DeepSeek-V4.1's conversation format as its published encoder writes it, with answers where that has none.
+// Turns to prompt: DeepSeek-V4.1's conversation format as its published encoder writes it, with answers where that has
+// none.
 //
 //   BOS  [System]  effort line  then each turn:
 //     system            [System] (not before the first turn, it stands there already)  text  tools block  schema block
@@ -7,8 +8,8 @@
 //     assistant         reasoning </think>  text  calls  EOS
 //   and between a turn and an assistant turn, or at the end, a header:  [Assistant] <think> or </think>
 //
-// The header follows the turn before, so an assistant turn begins with its reasoning. Reasoning is written when thinking is on and
-// the turn belongs to the current round (after the last user turn), or all of it must stay.
+// The header follows the turn before, so an assistant turn begins with its reasoning. Reasoning is written when
+// thinking is on and the turn belongs to the current round (after the last user turn), or all of it must stay.
 #pragma once
 
 #include "net/text/conversation.hpp"

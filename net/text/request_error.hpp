@@ -1,7 +1,8 @@
 // The refusal of a request: what becomes an HTTP error body, without knowing HTTP.
 //
-// Everything in net/text that judges a client's input returns a RequestResult; net/http turns the error into each surface's
-// shape. `param` names the field in the client's own terms ("messages[2].content"), so that a person can find it.
+// Everything in net/text that judges a client's input returns a RequestResult; net/http turns the error into each
+// surface's shape. `param` names the field in the client's own terms ("messages[2].content"), so that a person can find
+// it.
 #pragma once
 
 #include <boost/assert/source_location.hpp>
@@ -12,7 +13,8 @@
 
 namespace tandem::net::text {
 
-// Not an aggregate: in C++20 it could then be made from its first member alone, and a RequestResult<int> would be ambiguous.
+// Not an aggregate: in C++20 it could then be made from its first member alone, and a RequestResult<int> would be
+// ambiguous.
 struct RequestError {
   RequestError() = default;
   RequestError(int status_, std::string param_, std::string code_, std::string message_)

@@ -28,7 +28,8 @@ RequestResult<ResponseFormat> read_schema_format(const Json& json, const std::st
     return invalid_value(param, param + " must have a schema object");
   }
   const Json* strict = json.find_given("strict");
-  if (strict != nullptr && strict->if_bool() == nullptr) return invalid_value(param, param + ": strict must be a boolean");
+  if (strict != nullptr && strict->if_bool() == nullptr)
+    return invalid_value(param, param + ": strict must be a boolean");
   return ResponseFormat{FormatKind::json_schema, *name->if_string(), *schema, strict != nullptr && *strict->if_bool()};
 }
 
@@ -40,7 +41,8 @@ RequestResult<ResponseFormat> read_response_format(const Json* json) {
   const std::string word = type != nullptr && type->if_string() != nullptr ? *type->if_string() : "";
   if (word == "text") return ResponseFormat{};
   if (word == "json_object") return ResponseFormat{FormatKind::json_object, {}, {}, false};
-  if (word != "json_schema") return invalid_value(param, "response_format.type must be text, json_object or json_schema");
+  if (word != "json_schema")
+    return invalid_value(param, "response_format.type must be text, json_object or json_schema");
   const Json* inner = json->find_given("json_schema");
   if (inner == nullptr || inner->if_object() == nullptr) {
     return invalid_value(param, "response_format.json_schema must be an object");

@@ -1,4 +1,5 @@
-// `response_format`: free text, any JSON object, or JSON by a schema. Compiling the schema into a constraint is not done here.
+// `response_format`: free text, any JSON object, or JSON by a schema. Compiling the schema into a constraint is not
+// done here.
 #pragma once
 
 #include "net/text/json/value.hpp"
@@ -20,8 +21,8 @@ struct ResponseFormat {
 // Reads the field; null is text. Errors: 400 `response_format`.
 RequestResult<ResponseFormat> read_response_format(const Json* json);
 
-// Reads name, schema and strict of one object: the inner `json_schema` here, the flat `text.format` of the Responses API there.
-// `param` names the field in errors.
+// Reads name, schema and strict of one object: the inner `json_schema` here, the flat `text.format` of the Responses
+// API there. `param` names the field in errors.
 RequestResult<ResponseFormat> read_schema_format(const Json& json, const std::string& param);
 
 }  // namespace tandem::net::text

@@ -1,7 +1,8 @@
 // A prompt before tokenisation: markup, plain text and images in order.
 //
-// The safety rule of the whole encoder lives here: markup enters a prompt only as a Markup value, so text that spells a marker stays
-// text. Neighbouring texts are joined before they are cut into pieces; segment borders must not change ids.
+// The safety rule of the whole encoder lives here: markup enters a prompt only as a Markup value, so text that spells a
+// marker stays text. Neighbouring texts are joined before they are cut into pieces; segment borders must not change
+// ids.
 #pragma once
 
 #include "net/text/markup.hpp"

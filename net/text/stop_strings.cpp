@@ -22,8 +22,8 @@ RequestResult<std::vector<std::string>> read_stop(const Json* json, const std::s
     return true;
   };
   const JsonArray* list = json->if_array();
-  const bool is_good = list == nullptr ? add(*json)
-                                       : list->size() <= stop_strings_max && std::all_of(list->begin(), list->end(), add);
+  const bool is_good =
+      list == nullptr ? add(*json) : list->size() <= stop_strings_max && std::all_of(list->begin(), list->end(), add);
   if (!is_good) return refuse();
   return stops;
 }
@@ -53,7 +53,9 @@ std::string StopFilter::push(std::string_view text) {
   return shown;
 }
 
-std::string StopFilter::release() { return std::exchange(pending_, {}); }
+std::string StopFilter::release() {
+  return std::exchange(pending_, {});
+}
 
 // Length of the longest tail of the pending text that a stop string begins with.
 std::size_t StopFilter::held_bytes() const {

@@ -9,7 +9,9 @@ constexpr std::string_view parameter_start = " parameter name=\"";
 constexpr std::string_view named_end = "\">";
 constexpr std::string_view string_attribute = "\" string=\"";
 
-bool has_name(std::string_view text) { return text.starts_with(invoke_start) || text.starts_with(parameter_start); }
+bool has_name(std::string_view text) {
+  return text.starts_with(invoke_start) || text.starts_with(parameter_start);
+}
 
 TagKind closer_kind(std::string_view text) {
   if (text == " calls>") return TagKind::calls_close;

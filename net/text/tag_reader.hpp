@@ -1,7 +1,7 @@
 // Reads the text of one tool tag, from behind the ｜DSML｜ marker to its '>'.
 //
-// A tag opens as `<｜DSML｜ NAME ...>` and closes as `</｜DSML｜ NAME>`; its name begins with a space. Nothing in it is escaped, so a
-// name may hold '"' or '>': a tag with attributes ends at the first `">`.
+// A tag opens as `<｜DSML｜ NAME ...>` and closes as `</｜DSML｜ NAME>`; its name begins with a space. Nothing in it is
+// escaped, so a name may hold '"' or '>': a tag with attributes ends at the first `">`.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Whether the model thinks before it answers, how hard, and for how long: every spelling that clients use, in one order of
-// precedence.
+// Whether the model thinks before it answers, how hard, and for how long: every spelling that clients use, in one order
+// of precedence.
 //
-// The effort is a line of text at the very front of the prompt, not a limit. Other serving stacks use other numbers for the
-// words, so the table is configuration.
+// The effort is a line of text at the very front of the prompt, not a limit. Other serving stacks use other numbers for
+// the words, so the table is configuration.
 #pragma once
 
 #include "net/text/json/value.hpp"
@@ -27,7 +27,8 @@ struct EffortWord {
 struct ReasoningConfig {
   bool is_on_by_default = true;
   int default_effort = 75;
-  std::vector<EffortWord> efforts = {{"minimal", 25}, {"low", 50}, {"medium", 62}, {"high", 75}, {"xhigh", 90}, {"max", 100}};
+  std::vector<EffortWord> efforts = {{"minimal", 25}, {"low", 50},   {"medium", 62},
+                                     {"high", 75},    {"xhigh", 90}, {"max", 100}};
 };
 
 struct Thinking {
@@ -37,10 +38,10 @@ struct Thinking {
   std::optional<std::uint64_t> token_budget = {};  // reasoning tokens after which </think> is forced
 };
 
-// Reads the switches of a request body. On or off, first that is present: chat_template_kwargs.thinking / .enable_thinking,
-// .thinking_mode, thinking.type, enable_thinking, reasoning.enabled, the default; an effort of "none" anywhere is off.
-// Effort, first that is present: chat_template_kwargs.reasoning_effort, reasoning_effort, reasoning.effort, the default.
-// Errors: 400 naming the field.
+// Reads the switches of a request body. On or off, first that is present: chat_template_kwargs.thinking /
+// .enable_thinking, .thinking_mode, thinking.type, enable_thinking, reasoning.enabled, the default; an effort of "none"
+// anywhere is off. Effort, first that is present: chat_template_kwargs.reasoning_effort, reasoning_effort,
+// reasoning.effort, the default. Errors: 400 naming the field.
 RequestResult<Thinking> read_thinking(const Json& body, const ReasoningConfig& config);
 
 // Reads one effort value: a word of the table, an integer 1..100 or its decimal string. Error: 400 `reasoning_effort`.

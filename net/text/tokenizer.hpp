@@ -1,4 +1,5 @@
-// Text to token ids and back, by one model's tokenizer.json. Immutable after loading: share it const between all threads.
+// Text to token ids and back, by one model's tokenizer.json. Immutable after loading: share it const between all
+// threads.
 //
 // Three ways in, which differ only in what counts as markup:
 //   encode      plain text; nothing in it is markup (whatever a user, tool or document wrote)

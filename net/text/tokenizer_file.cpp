@@ -1,4 +1,5 @@
-// One function a part of the file, in the file's order of importance: kind of model, splits, vocabulary, added tokens, merges.
+// One function a part of the file, in the file's order of importance: kind of model, splits, vocabulary, added tokens,
+// merges.
 #include "net/text/tokenizer_file.hpp"
 
 #include "net/text/byte_alphabet.hpp"
@@ -90,7 +91,8 @@ Status check_splits(const Json* pre_tokenizer) {
   const JsonArray* list = steps == nullptr ? nullptr : steps->if_array();
   if (list == nullptr || list->size() != split_patterns.size() + 1) {
     return wrong(ErrorCode::mismatch, "pre_tokenizer.pretokenizers",
-                 list == nullptr ? described(steps) : fmt::format("{} steps", list->size()), "three splits and ByteLevel");
+                 list == nullptr ? described(steps) : fmt::format("{} steps", list->size()),
+                 "three splits and ByteLevel");
   }
   for (std::size_t i = 0; i < split_patterns.size(); ++i) {
     const std::string field = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
@@ -103,7 +105,8 @@ Status check_splits(const Json* pre_tokenizer) {
   return require_unset(last, "use_regex", field);
 }
 
-// Puts an entry at its id. The same bytes at the same id twice (an added token that is in the vocabulary too) are one entry.
+// Puts an entry at its id. The same bytes at the same id twice (an added token that is in the vocabulary too) are one
+// entry.
 Status place(TokenizerTables& tables, TokenId id, std::string bytes, const std::string& field) {
   if (tables.bytes_of_token.size() <= id) tables.bytes_of_token.resize(id + std::size_t{1});
   std::optional<std::string>& entry = tables.bytes_of_token[id];
@@ -155,7 +158,8 @@ Status read_vocabulary(const Json& model, TokenizerTables& tables, IdOfBytes& id
     if (!id) return id.error();
     if (tables.added.find(entry.key) == *id) continue;
     auto bytes = spelled_bytes(entry.key);
-    if (!bytes || bytes->empty()) return wrong(ErrorCode::bad_format, field, "other characters", "letters of the byte alphabet");
+    if (!bytes || bytes->empty())
+      return wrong(ErrorCode::bad_format, field, "other characters", "letters of the byte alphabet");
     id_of_bytes.emplace(*bytes, *id);
     if (auto status = place(tables, *id, std::move(*bytes), field); !status) return status;
   }

@@ -1,7 +1,8 @@
 // Reads tokenizer.json into tables, and refuses every file that means something else than what net/text implements.
 //
 // Checked: byte-level BPE without unknown token, dropout or fallback; an empty normaliser; the three isolated splits of
-// pretokenizer.hpp followed by ByteLevel; a token for each byte; merges whose parts and result are entries; ids that do not clash.
+// pretokenizer.hpp followed by ByteLevel; a token for each byte; merges whose parts and result are entries; ids that do
+// not clash.
 #pragma once
 
 #include "engram/error.hpp"
@@ -17,7 +18,8 @@
 namespace tandem::net::text {
 
 struct TokenizerTables {
-  // What each id decodes to; nullopt for an id between others that the file does not define. Added tokens have their text here.
+  // What each id decodes to; nullopt for an id between others that the file does not define. Added tokens have their
+  // text here.
   std::vector<std::optional<std::string>> bytes_of_token;
   std::array<TokenId, 256> byte_tokens{};
   MergeTable merges{0};

@@ -18,8 +18,8 @@ const std::string* find_text(const Json& object, std::string_view key) {
 }
 
 bool is_name_letter(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':' ||
-         c == '-';
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == ':' || c == '-';
 }
 
 bool is_name(std::string_view name, std::size_t bytes_max) {
@@ -49,7 +49,8 @@ bool is_shown(std::string_view key, bool is_wrapped) {
   return key != "namespace" && key != "cache_control" && (is_wrapped || key != "type");
 }
 
-// The object that the prompt shows: qualified name in place of the name, the namespace's description before the function's.
+// The object that the prompt shows: qualified name in place of the name, the namespace's description before the
+// function's.
 Json shown_function(const JsonObject& function, bool is_wrapped, const std::string& name, const Json* space) {
   const std::string* prefix = space == nullptr ? nullptr : find_text(*space, "description");
   const bool has_prefix = prefix != nullptr && !prefix->empty();
@@ -72,7 +73,9 @@ Json shown_function(const JsonObject& function, bool is_wrapped, const std::stri
 }
 
 RequestResult<Tool> read_tool(const Json& json, std::size_t index, const ToolLimits& limits) {
-  const auto refuse = [&](std::string_view what) { return invalid_value("tools", fmt::format("tools[{}] {}", index, what)); };
+  const auto refuse = [&](std::string_view what) {
+    return invalid_value("tools", fmt::format("tools[{}] {}", index, what));
+  };
   if (json.if_object() == nullptr) return refuse("must be an object");
   const Json* type = json.find_given("type");
   if (type != nullptr && (type->if_string() == nullptr || *type->if_string() != "function")) {
@@ -96,7 +99,9 @@ RequestResult<Tool> read_tool(const Json& json, std::size_t index, const ToolLim
               strict != nullptr && strict->if_bool() != nullptr && *strict->if_bool()};
 }
 
-RequestError bad_choice(std::string message) { return invalid_value("tool_choice", std::move(message)); }
+RequestError bad_choice(std::string message) {
+  return invalid_value("tool_choice", std::move(message));
+}
 
 // The name in {"function": {"name"}} or, as the Responses API has it, {"name"}.
 RequestResult<std::string> chosen_name(const Json& choice, const std::vector<Tool>& tools) {
@@ -105,8 +110,10 @@ RequestResult<std::string> chosen_name(const Json& choice, const std::vector<Too
   const std::string* name = find_text(function, "name");
   if (name == nullptr) return bad_choice("tool_choice must name a function");
   const Json* space = choice.find_given("namespace");
-  const std::string qualified = qualified_name(*name, space != nullptr ? space : function.find_given("namespace")).value_or(*name);
-  if (find_tool(tools, qualified) == nullptr) return bad_choice(fmt::format("tool_choice names \"{}\", which is not in tools", qualified));
+  const std::string qualified =
+      qualified_name(*name, space != nullptr ? space : function.find_given("namespace")).value_or(*name);
+  if (find_tool(tools, qualified) == nullptr)
+    return bad_choice(fmt::format("tool_choice names \"{}\", which is not in tools", qualified));
   return qualified;
 }
 
@@ -116,8 +123,10 @@ RequestResult<ToolChoice> read_allowed(const Json& choice, const std::vector<Too
   const Json& allowed = inner != nullptr ? *inner : choice;
   const std::string* mode = find_text(allowed, "mode");
   const Json* list = allowed.find_given("tools");
-  if (list == nullptr || list->if_array() == nullptr) return bad_choice("tool_choice.allowed_tools must have an array of tools");
-  if (mode != nullptr && *mode != "auto" && *mode != "required") return bad_choice("tool_choice mode must be auto or required");
+  if (list == nullptr || list->if_array() == nullptr)
+    return bad_choice("tool_choice.allowed_tools must have an array of tools");
+  if (mode != nullptr && *mode != "auto" && *mode != "required")
+    return bad_choice("tool_choice mode must be auto or required");
   ToolChoice result{mode != nullptr && *mode == "required" ? ToolMode::required : ToolMode::automatic, {}, false};
   for (const Json& item : *list->if_array()) {
     auto name = chosen_name(item, tools);
@@ -136,13 +145,15 @@ RequestResult<std::vector<Tool>> read_tools(const Json* json, const ToolLimits& 
   const JsonArray* list = json->if_array();
   if (list == nullptr) return wrong_type("tools", "an array", json->type_name());
   if (list->size() > limits.tools_max) {
-    return invalid_value("tools", fmt::format("tools must hold at most {} tools, found {}", limits.tools_max, list->size()));
+    return invalid_value("tools",
+                         fmt::format("tools must hold at most {} tools, found {}", limits.tools_max, list->size()));
   }
   std::unordered_set<std::string> names;
   for (std::size_t i = 0; i < list->size(); ++i) {
     auto tool = read_tool((*list)[i], i, limits);
     if (!tool) return tool.error();
-    if (!names.insert(tool->name).second) return invalid_value("tools", fmt::format("tools holds \"{}\" twice", tool->name));
+    if (!names.insert(tool->name).second)
+      return invalid_value("tools", fmt::format("tools holds \"{}\" twice", tool->name));
     tools.push_back(std::move(*tool));
   }
   return tools;
@@ -154,7 +165,8 @@ const Tool* find_tool(const std::vector<Tool>& tools, std::string_view name) noe
 }
 
 RequestResult<ToolChoice> read_tool_choice(const Json* json, const std::vector<Tool>& tools) {
-  if (json == nullptr || json->is_null()) return ToolChoice{tools.empty() ? ToolMode::none : ToolMode::automatic, {}, false};
+  if (json == nullptr || json->is_null())
+    return ToolChoice{tools.empty() ? ToolMode::none : ToolMode::automatic, {}, false};
   if (const std::string* word = json->if_string()) {
     if (*word == "none") return ToolChoice{};
     if (*word == "auto") return ToolChoice{tools.empty() ? ToolMode::none : ToolMode::automatic, {}, false};

@@ -1,5 +1,5 @@
-// The text is that of DeepSeek-V4.1's published encoder, to the letter: the model was trained on it. Unlike everything a client
-// writes it does contain markup, so it is cut at its markers here and nowhere else.
+// The text is that of DeepSeek-V4.1's published encoder, to the letter: the model was trained on it. Unlike everything
+// a client writes it does contain markup, so it is cut at its markers here and nowhere else.
 #include "net/text/tools_block.hpp"
 
 #include "net/text/json/write.hpp"

@@ -1,4 +1,5 @@
-// The part of the system turn that teaches the model its tools: how a call is written, one schema a line, a closing sentence.
+// The part of the system turn that teaches the model its tools: how a call is written, one schema a line, a closing
+// sentence.
 #pragma once
 
 #include "net/text/segments.hpp"

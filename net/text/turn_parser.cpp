@@ -1,4 +1,5 @@
-// Text goes through hold() character by character; tags are read by TagReader and acted upon in one function for each kind of state.
+// Text goes through hold() character by character; tags are read by TagReader and acted upon in one function for each
+// kind of state.
 #include "net/text/turn_parser.hpp"
 
 #include <utility>
@@ -18,7 +19,9 @@ TurnParser::TurnParser(TurnOptions options)
   if (options_.tools != nullptr && options_.tools->empty()) options_.tools = nullptr;
 }
 
-bool TurnParser::is_reasoning() const noexcept { return state_ == State::reasoning; }
+bool TurnParser::is_reasoning() const noexcept {
+  return state_ == State::reasoning;
+}
 
 void TurnParser::text(std::string_view text, Events& out) {
   std::string released;
@@ -67,13 +70,16 @@ void TurnParser::hold(char c, std::string& released) {
   }
 }
 
-void TurnParser::release_held(Events& out) { emit(std::exchange(held_, {}), out); }
+void TurnParser::release_held(Events& out) {
+  emit(std::exchange(held_, {}), out);
+}
 
 // Sends text to where the current state puts it; between tags of a block it is nobody's.
 void TurnParser::emit(std::string_view text, Events& out) {
   if (text.empty()) return;
   switch (state_) {
-    case State::reasoning: return add(out, EventKind::reasoning, text);
+    case State::reasoning:
+      return add(out, EventKind::reasoning, text);
     case State::content:
       add(out, EventKind::content, stop_.push(text));
       if (stop_.matched()) state_ = State::ended;
@@ -83,7 +89,8 @@ void TurnParser::emit(std::string_view text, Events& out) {
       return send_arguments(out);
     case State::calls:
     case State::invoke:
-    case State::ended: return;
+    case State::ended:
+      return;
   }
 }
 
@@ -133,10 +140,13 @@ void TurnParser::on_tag(const Tag& tag, Events& out) {
       if (tag.kind == TagKind::calls_open || tag.kind == TagKind::invoke_open) enter_calls(out);
       if (tag.kind == TagKind::invoke_open) open_call(tag.name, out);
       return;
-    case State::parameter: return on_parameter_tag(tag, out);
+    case State::parameter:
+      return on_parameter_tag(tag, out);
     case State::calls:
-    case State::invoke: return on_block_tag(tag, out);
-    case State::ended: return;
+    case State::invoke:
+      return on_block_tag(tag, out);
+    case State::ended:
+      return;
   }
 }
 
@@ -169,7 +179,8 @@ void TurnParser::on_block_tag(const Tag& tag, Events& out) {
       return close_block();
     case TagKind::calls_open:
     case TagKind::parameter_close:
-    case TagKind::unknown: return;
+    case TagKind::unknown:
+      return;
   }
 }
 

@@ -2,9 +2,10 @@
 //
 //   REASONING --</think>--> CONTENT --<D calls>--> CALLS --<D invoke>--> INVOKE --<D parameter>--> PARAMETER
 //
-// Three invariants. Chunking never changes the result: a decision waits until its last byte is there, and at most "\n\n<" or "</" of
-// visible text waits with it. No markup reaches a client, whatever the model writes. A call is complete or it is not delivered: an
-// open call at the end of a turn is dropped (a client executes what it gets; half a file is worse than no call).
+// Three invariants. Chunking never changes the result: a decision waits until its last byte is there, and at most
+// "\n\n<" or "</" of visible text waits with it. No markup reaches a client, whatever the model writes. A call is
+// complete or it is not delivered: an open call at the end of a turn is dropped (a client executes what it gets; half a
+// file is worse than no call).
 #pragma once
 
 #include "net/text/call_arguments.hpp"
@@ -26,11 +27,12 @@ enum class CallDelivery { whole, live };
 
 struct TurnOptions {
   ParserStart start = ParserStart::content;
-  const std::vector<Tool>* tools = nullptr;  // the tools that may be called, must outlive the parser; null or empty: no tag is read
+  // The tools that may be called; must outlive the parser. Null or empty: no tag is read.
+  const std::vector<Tool>* tools = nullptr;
   CallDelivery delivery = CallDelivery::whole;
-  bool allows_parallel_calls = true;         // false: the turn ends after its first call
-  bool named_choice_stops = false;           // OpenAI's habit: finish "stop" where a named tool_choice forced the call
-  std::vector<std::string> stop;             // act on content only
+  bool allows_parallel_calls = true;  // false: the turn ends after its first call
+  bool named_choice_stops = false;    // OpenAI's habit: finish "stop" where a named tool_choice forced the call
+  std::vector<std::string> stop;      // act on content only
   bool includes_stop = false;
 };
 

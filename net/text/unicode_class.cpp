@@ -1,7 +1,7 @@
 // Look-up through a two-stage table: 256 code points a block, equal blocks shared, built once from the generated runs.
 //
-// Most of Unicode is long runs of one class, so about two hundred distinct blocks remain: the table stays in the cache, which the
-// generated runs under a binary search would not.
+// Most of Unicode is long runs of one class, so about two hundred distinct blocks remain: the table stays in the cache,
+// which the generated runs under a binary search would not.
 #include "net/text/unicode_class.hpp"
 
 #include "net/text/unicode_class_table.hpp"

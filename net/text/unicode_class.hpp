@@ -10,7 +10,8 @@ enum class UnicodeClass : std::uint8_t { none, letter, mark, number, punctuation
 // Returns the first letter of the code point's general category; `none` for anything else, also beyond U+10FFFF.
 UnicodeClass unicode_class(std::uint32_t code_point) noexcept;
 
-// Returns whether the code point has the property White_Space (U+0085, U+00A0, U+3000 have it; U+200B and U+FEFF do not).
+// Returns whether the code point has the property White_Space (U+0085, U+00A0, U+3000 have it; U+200B and U+FEFF do
+// not).
 bool is_white_space(std::uint32_t code_point) noexcept;
 
 }  // namespace tandem::net::text

@@ -15,8 +15,8 @@ struct UnicodeRun {
   UnicodeClass unicode_class;
 };
 
-inline constexpr auto O = UnicodeClass::none, L = UnicodeClass::letter, M = UnicodeClass::mark, N = UnicodeClass::number,
-                      P = UnicodeClass::punctuation, S = UnicodeClass::symbol;
+inline constexpr auto O = UnicodeClass::none, L = UnicodeClass::letter, M = UnicodeClass::mark,
+                      N = UnicodeClass::number, P = UnicodeClass::punctuation, S = UnicodeClass::symbol;
 
 // clang-format off
 inline constexpr UnicodeRun runs[] = {

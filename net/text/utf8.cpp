@@ -5,8 +5,8 @@ namespace tandem::net::text {
 namespace {
 
 struct Lead {
-  std::size_t length;          // bytes of the whole character; 0: no character starts with this byte
-  unsigned char second_low;    // lowest and highest legal second byte
+  std::size_t length;        // bytes of the whole character; 0: no character starts with this byte
+  unsigned char second_low;  // lowest and highest legal second byte
   unsigned char second_high;
 };
 

@@ -1,7 +1,8 @@
 // UTF-8, one code point at a time: the only place that knows which byte sequences are well formed.
 //
-// Follows the Unicode standard's table of well-formed sequences (no surrogates, no overlong forms, nothing above U+10FFFF)
-// and its "maximal subpart" practice: an ill-formed sequence is cut after its longest prefix that some character begins with.
+// Follows the Unicode standard's table of well-formed sequences (no surrogates, no overlong forms, nothing above
+// U+10FFFF) and its "maximal subpart" practice: an ill-formed sequence is cut after its longest prefix that some
+// character begins with.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ struct Given {
 Tool tool_with(std::string_view properties) {
   Tool tool;
   tool.name = "f";
-  tool.function = json(R"({"name": "f", "parameters": {"type": "object", "properties": )" + std::string(properties) + "}}");
+  tool.function =
+      json(R"({"name": "f", "parameters": {"type": "object", "properties": )" + std::string(properties) + "}}");
   return tool;
 }
 
@@ -58,24 +59,27 @@ BOOST_AUTO_TEST_CASE(a_string_becomes_the_value_that_the_schema_wants_if_it_is_o
   struct Row {
     const char *schema, *value, *expected;
   };
-  for (const Row& row : std::initializer_list<Row>{{R"({"type": "integer"})", " 5 ", "5"},
-                                                   {R"({"type": "integer"})", "5.5", "\"5.5\""},
-                                                   {R"({"type": "number"})", "5", "5"},
-                                                   {R"({"type": "number"})", "5.5", "5.5"},
-                                                   {R"({"type": "boolean"})", "true", "true"},
-                                                   {R"({"type": "boolean"})", "True", "\"True\""},
-                                                   {R"({"type": "array"})", "[1]", "[1]"},
-                                                   {R"({"type": "object"})", "{\"a\":1}", "{\"a\":1}"},
-                                                   {R"({"type": ["integer", "null"]})", "null", "null"},
-                                                   {R"({"type": "integer", "nullable": true})", "null", "null"},
-                                                   {R"({"type": ["integer", "string"]})", "5", "\"5\""},
-                                                   {R"({"anyOf": [{"type": "integer"}, {"type": "null"}]})", "7", "7"},
-                                                   {R"({"anyOf": [{"type": "integer"}, {"$ref": "#/x"}]})", "7", "\"7\""},
-                                                   {R"({"enum": [1, 2]})", "2", "2"},
-                                                   {R"({"enum": ["1", "2"]})", "2", "\"2\""},
-                                                   {R"({"const": true})", "true", "true"},
-                                                   {R"({"type": "mystery"})", "5", "\"5\""}}) {
-    BOOST_TEST_CONTEXT(row.schema << " " << row.value) { BOOST_TEST(repaired(row.schema, true, row.value) == row.expected); }
+  for (const Row& row :
+       std::initializer_list<Row>{{R"({"type": "integer"})", " 5 ", "5"},
+                                  {R"({"type": "integer"})", "5.5", "\"5.5\""},
+                                  {R"({"type": "number"})", "5", "5"},
+                                  {R"({"type": "number"})", "5.5", "5.5"},
+                                  {R"({"type": "boolean"})", "true", "true"},
+                                  {R"({"type": "boolean"})", "True", "\"True\""},
+                                  {R"({"type": "array"})", "[1]", "[1]"},
+                                  {R"({"type": "object"})", "{\"a\":1}", "{\"a\":1}"},
+                                  {R"({"type": ["integer", "null"]})", "null", "null"},
+                                  {R"({"type": "integer", "nullable": true})", "null", "null"},
+                                  {R"({"type": ["integer", "string"]})", "5", "\"5\""},
+                                  {R"({"anyOf": [{"type": "integer"}, {"type": "null"}]})", "7", "7"},
+                                  {R"({"anyOf": [{"type": "integer"}, {"$ref": "#/x"}]})", "7", "\"7\""},
+                                  {R"({"enum": [1, 2]})", "2", "2"},
+                                  {R"({"enum": ["1", "2"]})", "2", "\"2\""},
+                                  {R"({"const": true})", "true", "true"},
+                                  {R"({"type": "mystery"})", "5", "\"5\""}}) {
+    BOOST_TEST_CONTEXT(row.schema << " " << row.value) {
+      BOOST_TEST(repaired(row.schema, true, row.value) == row.expected);
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-// Reading of requests and writing of prompts beyond the golden cases: odd shapes, limits, images, namespaces, continuation.
+// Reading of requests and writing of prompts beyond the golden cases: odd shapes, limits, images, namespaces,
+// continuation.
 #include "net/text/call_markup.hpp"
 #include "net/text/chat.hpp"
 #include "net/text/json/write.hpp"
@@ -32,7 +33,9 @@ std::string prompt(const std::string& members) {
   return render(result->segments);
 }
 
-std::string messages(const std::string& list) { return "\"messages\": [" + list + "]"; }
+std::string messages(const std::string& list) {
+  return "\"messages\": [" + list + "]";
+}
 
 void check_refused(const std::string& members, const std::string& param) {
   BOOST_TEST_CONTEXT(members) {
@@ -44,8 +47,12 @@ void check_refused(const std::string& members, const std::string& param) {
   }
 }
 
-std::string tools(const std::string& list) { return std::string(user) + ", \"tools\": [" + list + "]"; }
-std::string tool(const std::string& name) { return R"({"type": "function", "function": {"name": ")" + name + R"("}})"; }
+std::string tools(const std::string& list) {
+  return std::string(user) + ", \"tools\": [" + list + "]";
+}
+std::string tool(const std::string& name) {
+  return R"({"type": "function", "function": {"name": ")" + name + R"("}})";
+}
 
 }  // namespace
 
@@ -78,15 +85,17 @@ BOOST_AUTO_TEST_CASE(images_need_vision_and_are_one_token_in_their_place) {
   const std::vector<std::string> expected = {"http://a/1", "http://a/2", "data:image/png;base64,QUJD"};
   BOOST_TEST(encoded->images == expected, boost::test_tools::per_element());
   BOOST_TEST(std::count(encoded->ids.begin(), encoded->ids.end(), id_of(Markup::image)) == 3);
-  BOOST_TEST(render(written(body, with_images())->segments) ==
-             "<｜begin▁of▁sentence｜><｜User｜>Compare\n\n<｜deepseek_image｜>\n\n<｜deepseek_image｜>\n\n<｜deepseek_image｜>"
-             "<｜Assistant｜></think>");
+  BOOST_TEST(
+      render(written(body, with_images())->segments) ==
+      "<｜begin▁of▁sentence｜><｜User｜>Compare\n\n<｜deepseek_image｜>\n\n<｜deepseek_image｜>\n\n<｜deepseek_image｜>"
+      "<｜Assistant｜></think>");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_keys_and_odd_histories_are_accepted) {
-  BOOST_TEST(prompt(messages(R"({"role": "tool", "tool_call_id": "nobody", "content": "R"}, {"role": "user", "content": "q",
+  BOOST_TEST(
+      prompt(messages(R"({"role": "tool", "tool_call_id": "nobody", "content": "R"}, {"role": "user", "content": "q",
                                  "name": "n", "cache_control": {}})")) ==
-             "<｜begin▁of▁sentence｜><｜User｜><tool_result>R</tool_result>\n\nq<｜Assistant｜></think>");
+      "<｜begin▁of▁sentence｜><｜User｜><tool_result>R</tool_result>\n\nq<｜Assistant｜></think>");
   BOOST_TEST(prompt(messages(R"({"role": "function", "name": "f", "content": "R"})")) ==
              "<｜begin▁of▁sentence｜><｜User｜><tool_result>R</tool_result><｜Assistant｜></think>");
   BOOST_TEST(prompt(messages(R"({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]})")) ==
@@ -99,15 +108,18 @@ BOOST_AUTO_TEST_CASE(results_are_sorted_among_their_own_places_by_the_last_calls
                                            {"id": "b", "function": {"name": "f", "arguments": "{}"}}]},
       {"role": "tool", "tool_call_id": "b", "content": "B"}, {"role": "user", "content": "u"},
       {"role": "tool", "tool_call_id": "x", "content": "X"}, {"role": "tool", "tool_call_id": "a", "content": "A"})"));
-  BOOST_TEST(text.find("<tool_result>X</tool_result>\n\nu\n\n<tool_result>A</tool_result>\n\n<tool_result>B</tool_result>") !=
-             std::string::npos);
+  BOOST_TEST(
+      text.find("<tool_result>X</tool_result>\n\nu\n\n<tool_result>A</tool_result>\n\n<tool_result>B</tool_result>") !=
+      std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(nothing_merges_into_a_message_with_a_task) {
-  BOOST_TEST(prompt(messages(R"({"role": "user", "content": "a", "task": "title"}, {"role": "user", "content": "b"})")) ==
-             "<｜begin▁of▁sentence｜><｜User｜>a<｜User｜>b<｜Assistant｜></think>");
-  BOOST_TEST(prompt(messages(R"({"role": "user", "content": "a"}, {"role": "user", "content": "b", "task": "query"})")) ==
-             "<｜begin▁of▁sentence｜><｜User｜>a\n\nb<｜query｜>");
+  BOOST_TEST(
+      prompt(messages(R"({"role": "user", "content": "a", "task": "title"}, {"role": "user", "content": "b"})")) ==
+      "<｜begin▁of▁sentence｜><｜User｜>a<｜User｜>b<｜Assistant｜></think>");
+  BOOST_TEST(
+      prompt(messages(R"({"role": "user", "content": "a"}, {"role": "user", "content": "b", "task": "query"})")) ==
+      "<｜begin▁of▁sentence｜><｜User｜>a\n\nb<｜query｜>");
 }
 
 BOOST_AUTO_TEST_CASE(tools_of_a_wrong_shape_are_refused) {
@@ -121,7 +133,8 @@ BOOST_AUTO_TEST_CASE(tools_of_a_wrong_shape_are_refused) {
   check_refused(tools(tool("f") + "," + tool("f")), "tools");
   check_refused(tools(tool("a::b::c")), "tools");
   check_refused(tools(R"({"type": "function", "namespace": "x", "function": {"name": "a::b"}})"), "tools");
-  check_refused(tools(R"({"type": "function", "namespace": "x", "function": {"namespace": "y", "name": "b"}})"), "tools");
+  check_refused(tools(R"({"type": "function", "namespace": "x", "function": {"namespace": "y", "name": "b"}})"),
+                "tools");
   check_refused(tools(R"({"type": "function", "function": {"name": "f", "parameters": []}})"), "tools");
   BOOST_TEST(written("{" + tools(tool(std::string(128, 'a'))) + "}").has_value());
 }
@@ -149,7 +162,8 @@ BOOST_AUTO_TEST_CASE(a_tool_is_shown_with_its_keys_in_order_and_without_the_tran
 
 BOOST_AUTO_TEST_CASE(tool_choice_is_read_in_all_its_forms) {
   const auto choice = [](const std::string& value) {
-    return ChatRequest::from_json(json("{" + tools(tool("f") + "," + tool("g")) + ", \"tool_choice\": " + value + "}"), {});
+    return ChatRequest::from_json(json("{" + tools(tool("f") + "," + tool("g")) + ", \"tool_choice\": " + value + "}"),
+                                  {});
   };
   BOOST_TEST((choice("null")->tool_choice.mode == ToolMode::automatic));
   BOOST_TEST((choice("\"auto\"")->tool_choice.mode == ToolMode::automatic));
@@ -159,14 +173,17 @@ BOOST_AUTO_TEST_CASE(tool_choice_is_read_in_all_its_forms) {
   BOOST_TEST((named->tool_choice.mode == ToolMode::required));
   BOOST_TEST(named->tool_choice.is_named);
   BOOST_TEST(named->tool_choice.allowed.front() == "g");
-  const auto allowed =
-      choice(R"({"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}})");
+  const auto allowed = choice(
+      R"({"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}})");
   BOOST_TEST((allowed->tool_choice.mode == ToolMode::required));
   BOOST_TEST(allowed->tool_choice.allowed.size() == 1u);
-  for (const char* bad : {"\"maybe\"", "7", "{}", R"({"type":"function","function":{"name":"h"}})", R"({"type":"function"})",
-                          R"({"type":"web_search"})", R"({"type":"allowed_tools","mode":"auto"})",
-                          R"({"type":"allowed_tools","mode":"never","tools":[{"name":"f"}]})"}) {
-    BOOST_TEST_CONTEXT(bad) { BOOST_TEST(choice(bad).error().param == "tool_choice"); }
+  for (const char* bad :
+       {"\"maybe\"", "7", "{}", R"({"type":"function","function":{"name":"h"}})", R"({"type":"function"})",
+        R"({"type":"web_search"})", R"({"type":"allowed_tools","mode":"auto"})",
+        R"({"type":"allowed_tools","mode":"never","tools":[{"name":"f"}]})"}) {
+    BOOST_TEST_CONTEXT(bad) {
+      BOOST_TEST(choice(bad).error().param == "tool_choice");
+    }
   }
   check_refused(std::string(user) + R"(, "tool_choice": "required")", "tool_choice");
   BOOST_TEST((ChatRequest::from_json(json("{" + std::string(user) + "}"), {})->tool_choice.mode == ToolMode::none));
@@ -179,7 +196,8 @@ BOOST_AUTO_TEST_CASE(a_response_format_of_a_wrong_shape_is_refused) {
   check_refused(format(R"({"type": "json_schema"})"), "response_format");
   check_refused(format(R"({"type": "json_schema", "json_schema": {"name": "v"}})"), "response_format");
   check_refused(format(R"({"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}})"), "response_format");
-  check_refused(format(R"({"type": "json_schema", "json_schema": {"name": "v", "schema": {}, "strict": 1}})"), "response_format");
+  check_refused(format(R"({"type": "json_schema", "json_schema": {"name": "v", "schema": {}, "strict": 1}})"),
+                "response_format");
   BOOST_TEST(written("{" + format(R"({"type": "text"})") + "}").has_value());
 }
 

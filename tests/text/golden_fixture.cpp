@@ -22,7 +22,9 @@ const Json& golden(const std::string& name) {
   return files[name] = json(text.str());
 }
 
-const JsonArray& golden_cases(const std::string& name, std::string_view key) { return array_of(golden(name), key); }
+const JsonArray& golden_cases(const std::string& name, std::string_view key) {
+  return array_of(golden(name), key);
+}
 
 const std::string& text_of(const Json& object, std::string_view key) {
   const Json* value = object.find(key);

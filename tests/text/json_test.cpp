@@ -9,9 +9,13 @@
 namespace tandem::net::text::test {
 namespace {
 
-std::string rewritten(std::string_view text) { return write_json(json(text)); }
+std::string rewritten(std::string_view text) {
+  return write_json(json(text));
+}
 
-std::string nested(std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
+std::string nested(std::size_t levels) {
+  return std::string(levels, '[') + std::string(levels, ']');
+}
 
 }  // namespace
 
@@ -50,7 +54,10 @@ BOOST_AUTO_TEST_CASE(keys_keep_their_order_and_a_repeated_key_its_first_place_an
   std::string many = "{", expected = "{";
   for (int i = 0; i < 40; ++i) {
     many += "\"k" + std::to_string(i) + "\":0,";
-    expected += (i > 0 ? ", " : "") + std::string("\"k") + std::to_string(i) + "\": " + (i == 3 ? "1" : i == 30 ? "2" : "0");
+    expected += (i > 0 ? ", " : "") + std::string("\"k") + std::to_string(i) + "\": " +
+                (i == 3    ? "1"
+                 : i == 30 ? "2"
+                           : "0");
   }
   BOOST_TEST(rewritten(many + R"("k3":1,"k30":2})") == expected + "}");
 }
@@ -65,14 +72,47 @@ BOOST_AUTO_TEST_CASE(a_surrogate_pair_is_one_character_and_a_lone_surrogate_the_
   BOOST_TEST(*json(R"("\ud83dx")").if_string() == "\xEF\xBF\xBDx");
   BOOST_TEST(*json(R"("\ude00")").if_string() == "\xEF\xBF\xBD");
   BOOST_TEST(*json(R"("\ud83d\ud83d\ude00")").if_string() == "\xEF\xBF\xBD😀");
-  BOOST_TEST(*json(R"("\ud83d\u0041")").if_string() == "\xEF\xBF\xBD" "A");
+  BOOST_TEST(*json(R"("\ud83d\u0041")").if_string() ==
+             "\xEF\xBF\xBD"
+             "A");
 }
 
 BOOST_AUTO_TEST_CASE(text_that_is_not_json_is_refused) {
-  for (const char* bad : {"", " ", "{", "[1,", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "01", "1.", ".5", "+1", "1e", "-", "tru",
-                          "nul", "NaN", "Infinity", "\"abc", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\n\"", "1 2", "{}{}",
-                          "[1]]", "\"\xff\"", "\"\xc3\"", "\"\xed\xa0\x80\"", "'a'", "\xEF\xBB\xBF" "1"}) {
-    BOOST_TEST_CONTEXT(bad) { BOOST_TEST(!is_json(bad)); }
+  for (const char* bad : {"",
+                          " ",
+                          "{",
+                          "[1,",
+                          "[1,]",
+                          "{\"a\":1,}",
+                          "{\"a\"}",
+                          "{a:1}",
+                          "01",
+                          "1.",
+                          ".5",
+                          "+1",
+                          "1e",
+                          "-",
+                          "tru",
+                          "nul",
+                          "NaN",
+                          "Infinity",
+                          "\"abc",
+                          "\"\\x\"",
+                          "\"\\u12\"",
+                          "\"\\u12g4\"",
+                          "\"\n\"",
+                          "1 2",
+                          "{}{}",
+                          "[1]]",
+                          "\"\xff\"",
+                          "\"\xc3\"",
+                          "\"\xed\xa0\x80\"",
+                          "'a'",
+                          "\xEF\xBB\xBF"
+                          "1"}) {
+    BOOST_TEST_CONTEXT(bad) {
+      BOOST_TEST(!is_json(bad));
+    }
   }
 }
 

@@ -34,7 +34,9 @@ Transcript answer(const Stream& stream, const OutputOptions& options = with_tool
 }
 
 // `< calls>` and `< invoke name="f">`, as the model opens them.
-Stream opened_call() { return {"\n\n<", D, " calls>\n<", D, " invoke name=\"f\">\n"}; }
+Stream opened_call() {
+  return {"\n\n<", D, " calls>\n<", D, " invoke name=\"f\">\n"};
+}
 
 Stream joined(Stream first, const Stream& second) {
   first.insert(first.end(), second.begin(), second.end());
@@ -48,8 +50,8 @@ const CallRecord f_of_x{"f", R"({"s": "x"})", true};
 BOOST_AUTO_TEST_SUITE(output_parser)
 
 BOOST_AUTO_TEST_CASE(a_forgotten_invoke_closer_is_supplied_by_the_next_invoke_or_the_blocks_end) {
-  const Transcript two = answer(joined(
-      opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">x</", D, " parameter>\n<", D, " invoke name=\"g\">\n</", D, " calls>"}));
+  const Transcript two = answer(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">x</", D,
+                                                       " parameter>\n<", D, " invoke name=\"g\">\n</", D, " calls>"}));
   BOOST_TEST(two == (Transcript{"", "", {f_of_x, {"g", "{}", true}}, "tool_calls"}));
   const Transcript in_value =
       answer(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">x</", D, " calls>"}));
@@ -74,15 +76,15 @@ BOOST_AUTO_TEST_CASE(a_tag_without_an_end_is_given_up_after_its_limit) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_may_hold_quotes_and_brackets) {
-  const Transcript got = answer(joined(
-      opened_call(), {"<", D, " parameter name=\"a\"b>c\" string=\"false\">1</", D, " parameter>\n</", D, " invoke>\n</", D, " calls>"}));
+  const Transcript got = answer(joined(opened_call(), {"<", D, " parameter name=\"a\"b>c\" string=\"false\">1</", D,
+                                                       " parameter>\n</", D, " invoke>\n</", D, " calls>"}));
   BOOST_TEST(got.calls.front().arguments == R"({"a\"b>c": 1})");
 }
 
 BOOST_AUTO_TEST_CASE(markers_inside_a_value_vanish) {
   const Transcript got =
-      answer(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">a", D, "b<", D, " z>", Markup::think_close, "c</", D,
-                                    " parameter></", D, " invoke></", D, " calls>"}));
+      answer(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">a", D, "b<", D, " z>",
+                                    Markup::think_close, "c</", D, " parameter></", D, " invoke></", D, " calls>"}));
   BOOST_TEST(got.calls.front().arguments == R"({"s": "abc"})");
 }
 
@@ -101,7 +103,8 @@ BOOST_AUTO_TEST_CASE(a_live_call_begins_at_once_and_its_string_streams) {
   for (const TokenId id : byte_ids(opened_call())) add_events(seen, parser.feed(id));
   BOOST_TEST(seen.calls.size() == 1u);
   BOOST_TEST(seen.calls.front().arguments == "");
-  for (const TokenId id : byte_ids({"<", D, " parameter name=\"s\" string=\"true\">ab<"})) add_events(seen, parser.feed(id));
+  for (const TokenId id : byte_ids({"<", D, " parameter name=\"s\" string=\"true\">ab<"}))
+    add_events(seen, parser.feed(id));
   BOOST_TEST(seen.calls.front().arguments == R"({"s": "ab)");
   add_events(seen, parser.finish(EndCause::length));
   BOOST_TEST(!seen.calls.front().is_complete);
@@ -110,7 +113,8 @@ BOOST_AUTO_TEST_CASE(a_live_call_begins_at_once_and_its_string_streams) {
 
 BOOST_AUTO_TEST_CASE(a_whole_call_is_not_seen_before_it_is_complete) {
   OutputParser parser(small_tokenizer(), with_tools());
-  for (const TokenId id : byte_ids(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">ab</", D, " parameter>"}))) {
+  for (const TokenId id :
+       byte_ids(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">ab</", D, " parameter>"}))) {
     BOOST_TEST(parser.feed(id).empty());
   }
   BOOST_TEST(parser.complete_calls() == 0u);
@@ -139,7 +143,8 @@ BOOST_AUTO_TEST_CASE(reasoning_tokens_are_those_before_the_closing_marker) {
   OutputOptions options;
   options.turn.start = ParserStart::reasoning;
   OutputParser parser(small_tokenizer(), options);
-  for (const TokenId id : byte_ids({"abc", Markup::think_open, "d", Markup::think_close, "efg", Markup::eos})) parser.feed(id);
+  for (const TokenId id : byte_ids({"abc", Markup::think_open, "d", Markup::think_close, "efg", Markup::eos}))
+    parser.feed(id);
   BOOST_TEST(parser.reasoning_tokens() == 5u);
   BOOST_TEST(parser.has_ended());
   BOOST_TEST(!parser.is_reasoning());
@@ -173,7 +178,8 @@ BOOST_AUTO_TEST_CASE(stop_strings_see_the_content_that_a_client_sees) {
   options.turn.stop = {"\n\n", "a<b"};
   BOOST_TEST(answer({"x\n\ny"}, options).content == "x");
   BOOST_TEST(answer({"xa<", Markup::think_open, "by"}, options).content == "x");
-  const Transcript call = answer(joined({"text"}, joined(opened_call(), {"</", D, " invoke></", D, " calls>"})), options);
+  const Transcript call =
+      answer(joined({"text"}, joined(opened_call(), {"</", D, " invoke></", D, " calls>"})), options);
   BOOST_TEST(call == (Transcript{"", "text", {{"f", "{}", true}}, "tool_calls"}));
   options.turn.includes_stop = true;
   BOOST_TEST(answer({"xa<by"}, options).content == "xa<b");
@@ -198,9 +204,24 @@ BOOST_AUTO_TEST_CASE(an_id_outside_the_vocabulary_gives_nothing) {
 
 BOOST_AUTO_TEST_CASE(random_ids_never_leak_markup_and_always_give_valid_arguments) {
   std::mt19937 random(20261129);
-  static const std::vector<std::string> texts = {"<", "</", "\n", "\n\n", " calls>", " invoke name=\"", "f\">", " parameter name=\"",
-                                                 "s\" string=\"true\">", "n\" string=\"false\">", " parameter>", " invoke>", ">",
-                                                 "12", "{\"s\": 1}", "\xF0\x9F", "\x98\x80", "x"};
+  static const std::vector<std::string> texts = {"<",
+                                                 "</",
+                                                 "\n",
+                                                 "\n\n",
+                                                 " calls>",
+                                                 " invoke name=\"",
+                                                 "f\">",
+                                                 " parameter name=\"",
+                                                 "s\" string=\"true\">",
+                                                 "n\" string=\"false\">",
+                                                 " parameter>",
+                                                 " invoke>",
+                                                 ">",
+                                                 "12",
+                                                 "{\"s\": 1}",
+                                                 "\xF0\x9F",
+                                                 "\x98\x80",
+                                                 "x"};
   static const std::vector<Markup> marks = {D, D, D, D, Markup::think_open, Markup::think_close, Markup::title};
   for (int round = 0; round < 3000; ++round) {
     Stream stream;

@@ -1,5 +1,6 @@
-// What the encoder writes the parser reads back, and what the parser read the encoder writes again: for conversations drawn at
-// random, an assistant turn survives prompt -> ids -> events -> prompt unchanged, so cached prefixes stay valid.
+// What the encoder writes the parser reads back, and what the parser read the encoder writes again: for conversations
+// drawn at random, an assistant turn survives prompt -> ids -> events -> prompt unchanged, so cached prefixes stay
+// valid.
 #include "net/text/chat.hpp"
 #include "net/text/json/write.hpp"
 #include "tests/text/golden_fixture.hpp"
@@ -20,8 +21,9 @@ class Draw {
   std::size_t below(std::size_t bound) { return random_() % bound; }
 
   std::string text() {
-    static const std::vector<std::string> words = {"a", "é", "東京", "😀", " ", "\n", "<", "</", ">", "\"", "\\", "{", "</think>",
-                                                   "｜DSML｜", " calls>", "hello", "12", "\t", "=", "<｜User｜>"};
+    static const std::vector<std::string> words = {"a",       "é",     "東京", "😀",  " ", "\n",        "<",
+                                                   "</",      ">",     "\"",   "\\", "{", "</think>",  "｜DSML｜",
+                                                   " calls>", "hello", "12",   "\t", "=", "<｜User｜>"};
     std::string out;
     for (std::size_t i = 0, n = below(8); i < n; ++i) out += words[below(words.size())];
     return out;
@@ -29,13 +31,20 @@ class Draw {
 
   Json value(int depth = 0) {
     switch (below(depth < 2 ? 7 : 5)) {
-      case 0: return Json();
-      case 1: return Json(below(2) == 0);
-      case 2: return Json(JsonNumber{std::to_string(below(1000))});
-      case 3: return Json(JsonNumber{"-0.5"});
-      case 4: return Json(text());
-      case 5: return Json(JsonArray{value(depth + 1), value(depth + 1)});
-      default: return Json(JsonObject{{"k" + text(), value(depth + 1)}});
+      case 0:
+        return Json();
+      case 1:
+        return Json(below(2) == 0);
+      case 2:
+        return Json(JsonNumber{std::to_string(below(1000))});
+      case 3:
+        return Json(JsonNumber{"-0.5"});
+      case 4:
+        return Json(text());
+      case 5:
+        return Json(JsonArray{value(depth + 1), value(depth + 1)});
+      default:
+        return Json(JsonObject{{"k" + text(), value(depth + 1)}});
     }
   }
 
@@ -74,7 +83,9 @@ ChatRequest request_with(std::vector<Message> messages) {
   return request;
 }
 
-std::vector<TokenId> ids_of_prompt(const ChatRequest& request) { return encode_prompt(request, small_tokenizer())->ids; }
+std::vector<TokenId> ids_of_prompt(const ChatRequest& request) {
+  return encode_prompt(request, small_tokenizer())->ids;
+}
 
 Message message_of(const Transcript& transcript) {
   Message message;
@@ -114,7 +125,8 @@ BOOST_AUTO_TEST_CASE(an_assistant_turn_survives_encoding_parsing_and_encoding) {
         BOOST_TEST(transcript.calls[i].name == assistant.calls[i].name);
         BOOST_TEST(transcript.calls[i].arguments == write_json(assistant.calls[i].arguments));
       }
-      BOOST_TEST(ids_of_prompt(request_with({user, message_of(transcript), user})) == whole, boost::test_tools::per_element());
+      BOOST_TEST(ids_of_prompt(request_with({user, message_of(transcript), user})) == whole,
+                 boost::test_tools::per_element());
     }
   }
 }

@@ -8,7 +8,8 @@
 namespace tandem::net::text::test {
 namespace {
 
-std::string filtered(const std::vector<std::string>& stops, std::string_view text, std::size_t piece_bytes, bool includes) {
+std::string filtered(const std::vector<std::string>& stops, std::string_view text, std::size_t piece_bytes,
+                     bool includes) {
   StopFilter filter(stops, includes);
   std::string shown;
   for (std::size_t i = 0; i < text.size(); i += piece_bytes) shown += filter.push(text.substr(i, piece_bytes));
@@ -46,7 +47,8 @@ BOOST_AUTO_TEST_CASE(pieces_never_change_the_result) {
   std::mt19937 random(99);
   const auto word = [&](std::size_t size_max) {
     std::string text;
-    for (std::size_t i = 0, n = 1 + random() % size_max; i < n; ++i) text.push_back(static_cast<char>('a' + random() % 2));
+    for (std::size_t i = 0, n = 1 + random() % size_max; i < n; ++i)
+      text.push_back(static_cast<char>('a' + random() % 2));
     return text;
   };
   for (int round = 0; round < 2000; ++round) {
@@ -73,8 +75,8 @@ BOOST_AUTO_TEST_CASE(the_field_takes_a_string_or_up_to_sixteen_of_them) {
   BOOST_TEST(read(sixteen + "]")->size() == 16u);
   BOOST_TEST(read(sixteen + ",\"16\"]").error().param == "stop");
   BOOST_TEST(read("\"" + std::string(256, 'x') + "\"").has_value());
-  for (const std::string& bad : {std::string("\"\""), std::string("[\"\"]"), std::string("[1]"), std::string("7"), std::string("{}"),
-                                 "\"" + std::string(257, 'x') + "\""}) {
+  for (const std::string& bad : {std::string("\"\""), std::string("[\"\"]"), std::string("[1]"), std::string("7"),
+                                 std::string("{}"), "\"" + std::string(257, 'x') + "\""}) {
     BOOST_TEST(read(bad).error().status == 400);
   }
 }

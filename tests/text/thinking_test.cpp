@@ -66,15 +66,17 @@ BOOST_AUTO_TEST_CASE(the_first_effort_that_is_present_wins) {
 }
 
 BOOST_AUTO_TEST_CASE(an_effort_that_nobody_knows_is_refused_with_the_accepted_ones) {
-  for (const char* body : {R"({"reasoning_effort": 0})", R"({"reasoning_effort": 101})", R"({"reasoning_effort": true})",
-                           R"({"reasoning_effort": 7.5})", R"({"reasoning_effort": "7.5"})", R"({"reasoning_effort": ""})",
-                           R"({"reasoning_effort": "ultra"})", R"({"reasoning_effort": []})",
-                           R"({"reasoning_effort": "max", "reasoning": {"effort": "ultra"}})"}) {
+  for (const char* body :
+       {R"({"reasoning_effort": 0})", R"({"reasoning_effort": 101})", R"({"reasoning_effort": true})",
+        R"({"reasoning_effort": 7.5})", R"({"reasoning_effort": "7.5"})", R"({"reasoning_effort": ""})",
+        R"({"reasoning_effort": "ultra"})", R"({"reasoning_effort": []})",
+        R"({"reasoning_effort": "max", "reasoning": {"effort": "ultra"}})"}) {
     check_refused(body, "reasoning_effort");
   }
   const auto refused = read_thinking(json(R"({"reasoning_effort": "ultra"})"), {});
-  BOOST_TEST(refused.error().message ==
-             "reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max or an integer from 1 to 100");
+  BOOST_TEST(
+      refused.error().message ==
+      "reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max or an integer from 1 to 100");
 }
 
 BOOST_AUTO_TEST_CASE(switches_of_another_type_are_refused) {

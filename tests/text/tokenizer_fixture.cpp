@@ -17,8 +17,12 @@ std::string spelled(std::string_view bytes) {
   return out;
 }
 
-Json number(std::size_t value) { return Json(JsonNumber{std::to_string(value)}); }
-Json string(std::string_view value) { return Json(std::string(value)); }
+Json number(std::size_t value) {
+  return Json(JsonNumber{std::to_string(value)});
+}
+Json string(std::string_view value) {
+  return Json(std::string(value));
+}
 
 Json splits() {
   JsonArray steps;
@@ -28,7 +32,8 @@ Json splits() {
                                   {"behavior", string("Isolated")},
                                   {"invert", Json(false)}});
   }
-  steps.emplace_back(JsonObject{{"type", string("ByteLevel")}, {"add_prefix_space", Json(false)}, {"use_regex", Json(false)}});
+  steps.emplace_back(
+      JsonObject{{"type", string("ByteLevel")}, {"add_prefix_space", Json(false)}, {"use_regex", Json(false)}});
   return Json(JsonObject{{"type", string("Sequence")}, {"pretokenizers", Json(std::move(steps))}});
 }
 
@@ -60,13 +65,15 @@ std::string tokenizer_text(const TokenizerSpec& spec) {
   added.insert(added.end(), spec.added.begin(), spec.added.end());
   JsonArray added_json;
   for (const std::string& text : added) {
-    added_json.emplace_back(JsonObject{{"id", number(vocabulary.size() + added_json.size())}, {"content", string(text)}});
+    added_json.emplace_back(
+        JsonObject{{"id", number(vocabulary.size() + added_json.size())}, {"content", string(text)}});
   }
-  const Json model(JsonObject{{"type", string("BPE")},
-                              {"vocab", Json(std::move(vocabulary))},
-                              {"merges", Json(std::move(merges))}});
-  return write_json(Json(JsonObject{
-      {"added_tokens", Json(std::move(added_json))}, {"normalizer", Json()}, {"pre_tokenizer", splits()}, {"model", model}}));
+  const Json model(
+      JsonObject{{"type", string("BPE")}, {"vocab", Json(std::move(vocabulary))}, {"merges", Json(std::move(merges))}});
+  return write_json(Json(JsonObject{{"added_tokens", Json(std::move(added_json))},
+                                    {"normalizer", Json()},
+                                    {"pre_tokenizer", splits()},
+                                    {"model", model}}));
 }
 
 const Tokenizer& small_tokenizer() {
@@ -81,6 +88,8 @@ TokenId byte_id(unsigned char byte) {
   return ids.front();
 }
 
-TokenId id_of(Markup markup) { return *small_tokenizer().id(markup); }
+TokenId id_of(Markup markup) {
+  return *small_tokenizer().id(markup);
+}
 
 }  // namespace tandem::net::text::test

@@ -57,7 +57,9 @@ BOOST_AUTO_TEST_CASE(every_golden_text_is_cut_into_its_pieces) {
     for (const Json& piece : array_of(golden_case, "pieces")) expected.push_back(*piece.if_string());
     PieceCursor cursor(text_of(golden_case, "text"));
     for (auto piece = cursor.next(); !piece.empty(); piece = cursor.next()) got.emplace_back(piece);
-    BOOST_TEST_CONTEXT(text_of(golden_case, "name")) { BOOST_TEST(got == expected, boost::test_tools::per_element()); }
+    BOOST_TEST_CONTEXT(text_of(golden_case, "name")) {
+      BOOST_TEST(got == expected, boost::test_tools::per_element());
+    }
   }
 }
 
@@ -87,8 +89,9 @@ BOOST_AUTO_TEST_CASE(the_released_vocabulary_gives_the_golden_ids_of_prompts) {
       const auto prompt = encode_prompt(*request, *tokenizer);
       BOOST_TEST(prompt->ids == ids_of(expected, "ids"), boost::test_tools::per_element());
       if (expected.find("ids_if_markers_were_searched") == nullptr) continue;
-      BOOST_TEST(tokenizer->encode_raw(text_of(golden_case, "prompt")) == ids_of(expected, "ids_if_markers_were_searched"),
-                 boost::test_tools::per_element());
+      BOOST_TEST(
+          tokenizer->encode_raw(text_of(golden_case, "prompt")) == ids_of(expected, "ids_if_markers_were_searched"),
+          boost::test_tools::per_element());
     }
   }
 }

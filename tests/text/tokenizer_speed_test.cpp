@@ -14,7 +14,8 @@ namespace {
 
 std::string source_text() {
   std::string all;
-  for (const char* name : {"net/text/tokenizer_file.cpp", "net/text/turn_parser.cpp", "net/text/json/parse.cpp", "net/text/README.md"}) {
+  for (const char* name :
+       {"net/text/tokenizer_file.cpp", "net/text/turn_parser.cpp", "net/text/json/parse.cpp", "net/text/README.md"}) {
     std::ifstream stream(std::string(TANDEM_SOURCE_DIR) + "/" + name, std::ios::binary);
     std::ostringstream text;
     text << stream.rdbuf();
@@ -38,7 +39,8 @@ void report(const Tokenizer& tokenizer, const char* what, const std::string& tex
     bytes += text.size();
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  BOOST_TEST_MESSAGE(what << ": " << static_cast<double>(bytes) / seconds.count() / 1e6 << " MB/s, " << tokens << " tokens");
+  BOOST_TEST_MESSAGE(what << ": " << static_cast<double>(bytes) / seconds.count() / 1e6 << " MB/s, " << tokens
+                          << " tokens");
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ namespace tandem::net::text::test {
 namespace {
 
 std::string random_text(std::mt19937& random, int characters) {
-  static constexpr std::uint32_t alphabet[] = {' ', '\n', '\r', '\t', 'a', 'e', 'h', 'l', 'o', 't', 'Z', '0', '7', '=', '.',
-                                               '<', '_', 0xE9, 0x301, 0xB2, 0x4E2D, 0x30A2, 0x30FB, 0xAC00, 0x1F600, 0x200B,
-                                               0x3000, 0x85, 0x2028, 0xE000, 0x10FFFF, 0x0, 0x7F, 0xFF5C, 0x20000};
+  static constexpr std::uint32_t alphabet[] = {' ',   '\n',   '\r',   '\t',     'a',    'e',    'h',     'l',    'o',
+                                               't',   'Z',    '0',    '7',      '=',    '.',    '<',     '_',    0xE9,
+                                               0x301, 0xB2,   0x4E2D, 0x30A2,   0x30FB, 0xAC00, 0x1F600, 0x200B, 0x3000,
+                                               0x85,  0x2028, 0xE000, 0x10FFFF, 0x0,    0x7F,   0xFF5C,  0x20000};
   std::string text;
   for (int i = 0; i < characters; ++i) {
     append_utf8(text, random() % 4 == 0 ? 0x20 + random() % 0x2000 : alphabet[random() % std::size(alphabet)]);

@@ -28,8 +28,12 @@ void add_events(Transcript& transcript, const Events& events) {
     BOOST_REQUIRE(transcript.finish_reason.empty());
     BOOST_REQUIRE(is_valid_utf8(event.text));
     switch (event.kind) {
-      case EventKind::reasoning: transcript.reasoning += event.text; break;
-      case EventKind::content: transcript.content += event.text; break;
+      case EventKind::reasoning:
+        transcript.reasoning += event.text;
+        break;
+      case EventKind::content:
+        transcript.content += event.text;
+        break;
       case EventKind::call_begin:
         BOOST_REQUIRE(event.index == transcript.calls.size());
         BOOST_REQUIRE((transcript.calls.empty() || transcript.calls.back().is_complete));
@@ -43,7 +47,9 @@ void add_events(Transcript& transcript, const Events& events) {
         BOOST_REQUIRE(event.index + 1 == transcript.calls.size());
         transcript.calls.back().is_complete = true;
         break;
-      case EventKind::finish: transcript.finish_reason = to_string(event.reason); break;
+      case EventKind::finish:
+        transcript.finish_reason = to_string(event.reason);
+        break;
     }
   }
 }
@@ -132,7 +138,8 @@ Transcript StreamRunner::run(const Stream& stream, const OutputOptions& options,
   Transcript transcript;
   for (const auto& item : stream) {
     const Markup* markup = std::get_if<Markup>(&item);
-    add_events(transcript, parser.feed(markup != nullptr ? *tokenizer_.id(*markup) : token_of_piece_.at(std::get<std::string>(item))));
+    add_events(transcript, parser.feed(markup != nullptr ? *tokenizer_.id(*markup)
+                                                         : token_of_piece_.at(std::get<std::string>(item))));
   }
   add_events(transcript, parser.finish(cause));
   return transcript;

@@ -73,7 +73,9 @@ BOOST_AUTO_TEST_CASE(every_golden_stream_gives_its_answer_under_every_cut_and_de
         const OutputOptions options = options_of(golden_case, *tools, delivery);
         Transcript got = run_stream(cut(stream_of(golden_case), piece_bytes), options, cause);
         got.drop_open_calls();
-        BOOST_TEST_CONTEXT(text_of(golden_case, "name") << " cut to " << piece_bytes) { BOOST_TEST(got == expected); }
+        BOOST_TEST_CONTEXT(text_of(golden_case, "name") << " cut to " << piece_bytes) {
+          BOOST_TEST(got == expected);
+        }
       }
     }
   }
@@ -90,7 +92,9 @@ BOOST_AUTO_TEST_CASE(every_golden_stream_gives_its_answer_when_cut_once_at_any_b
     const OutputOptions options = options_of(golden_case, *tools, CallDelivery::whole);
     for (std::size_t at = 0; at < cuts.size(); ++at) {
       const Transcript got = runner.run(cuts[at], options, cause);
-      BOOST_TEST_CONTEXT(text_of(golden_case, "name") << " cut at " << at) { BOOST_TEST(got == expected_of(golden_case)); }
+      BOOST_TEST_CONTEXT(text_of(golden_case, "name") << " cut at " << at) {
+        BOOST_TEST(got == expected_of(golden_case));
+      }
     }
   }
 }

@@ -1,6 +1,6 @@
 // UTF-8 as it comes in pieces: the streaming decoder must not care where the pieces end.
-#include "net/text/detokenizer.hpp"
 #include "net/text/utf8.hpp"
+#include "net/text/detokenizer.hpp"
 #include "tests/text/tokenizer_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,9 @@ BOOST_AUTO_TEST_CASE(an_ill_formed_sequence_becomes_one_replacement_each_maximal
   struct Row {
     const char *bytes, *expected;
   };
-  for (const Row& row : std::initializer_list<Row>{{"a\xff" "b", "a\uFFFDb"},
+  for (const Row& row : std::initializer_list<Row>{{"a\xff"
+                                                    "b",
+                                                    "a\uFFFDb"},
                                                    {"\xc3(", "\uFFFD("},
                                                    {"\xe2\x82(", "\uFFFD("},
                                                    {"\xf0\x9f\x98(", "\uFFFD("},
@@ -35,7 +37,8 @@ BOOST_AUTO_TEST_CASE(an_ill_formed_sequence_becomes_one_replacement_each_maximal
                                                    {"\x80", "\uFFFD"},
                                                    {"\xf0\x9f\x98\xf0\x9f\x98\x80", "\uFFFD😀"},
                                                    {"ok \xe4\xbd", "ok \uFFFD"}}) {
-    for (const std::size_t piece_bytes : {1u, 2u, 3u, 100u}) BOOST_TEST(streamed(row.bytes, piece_bytes) == row.expected);
+    for (const std::size_t piece_bytes : {1u, 2u, 3u, 100u})
+      BOOST_TEST(streamed(row.bytes, piece_bytes) == row.expected);
   }
 }
 
@@ -43,7 +46,8 @@ BOOST_AUTO_TEST_CASE(any_bytes_stream_to_valid_text_that_does_not_depend_on_the_
   std::mt19937 random(20261129);
   for (int round = 0; round < 500; ++round) {
     std::string bytes;
-    for (int i = 0; i < 40; ++i) bytes.push_back(static_cast<char>(random() % 3 == 0 ? random() % 128 : 0x80 + random() % 128));
+    for (int i = 0; i < 40; ++i)
+      bytes.push_back(static_cast<char>(random() % 3 == 0 ? random() % 128 : 0x80 + random() % 128));
     const std::string whole = streamed(bytes, bytes.size());
     BOOST_TEST(is_valid_utf8(whole));
     for (const std::size_t piece_bytes : {1u, 2u, 3u, 7u}) BOOST_TEST(streamed(bytes, piece_bytes) == whole);

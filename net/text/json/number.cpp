@@ -1,4 +1,5 @@
-// Integers are read as integers first, so that all 64 bits count; only a spelling with a point or exponent goes through a double.
+// Integers are read as integers first, so that all 64 bits count; only a spelling with a point or exponent goes through
+// a double.
 #include "net/text/json/number.hpp"
 
 #include <charconv>

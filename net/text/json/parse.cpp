@@ -1,4 +1,5 @@
-// A recursive-descent parser over one string_view. Every read checks the end; the first error wins and unwinds by return value.
+// A recursive-descent parser over one string_view. Every read checks the end; the first error wins and unwinds by
+// return value.
 #include "net/text/json/parse.hpp"
 
 #include "net/text/utf8.hpp"
@@ -14,7 +15,9 @@ namespace {
 // Objects above this size find repeated keys by hash, below it by comparing: schemas are small, vocabularies are not.
 constexpr std::size_t linear_members_max = 16;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 class Parser {
  public:
@@ -36,18 +39,24 @@ class Parser {
     skip_space();
     if (at_ == text_.size()) return fail("a value");
     switch (text_[at_]) {
-      case '{': return parse_object(out, depth + 1);
-      case '[': return parse_array(out, depth + 1);
+      case '{':
+        return parse_object(out, depth + 1);
+      case '[':
+        return parse_array(out, depth + 1);
       case '"': {
         std::string content;
         if (!parse_string(content)) return false;
         out = Json(std::move(content));
         return true;
       }
-      case 't': return parse_word("true", Json(true), out);
-      case 'f': return parse_word("false", Json(false), out);
-      case 'n': return parse_word("null", Json(), out);
-      default: return parse_number(out);
+      case 't':
+        return parse_word("true", Json(true), out);
+      case 'f':
+        return parse_word("false", Json(false), out);
+      case 'n':
+        return parse_word("null", Json(), out);
+      default:
+        return parse_number(out);
     }
   }
 
@@ -219,7 +228,8 @@ class Parser {
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+      ++at_;
   }
 
   bool take(char c) {
@@ -234,7 +244,8 @@ class Parser {
   }
 
   Error error() const {
-    if (at_ >= text_.size()) return {ErrorCode::bad_format, fmt::format("byte {}", at_), "the end of the text", expected_};
+    if (at_ >= text_.size())
+      return {ErrorCode::bad_format, fmt::format("byte {}", at_), "the end of the text", expected_};
     const auto byte = static_cast<unsigned char>(text_[at_]);
     const bool is_printable = byte > 0x20 && byte < 0x7F;
     std::string found = is_printable ? fmt::format("'{}'", text_[at_]) : fmt::format("byte 0x{:02X}", byte);
@@ -248,8 +259,12 @@ class Parser {
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text) { return Parser(text).document(); }
+Result<Json> parse_json(std::string_view text) {
+  return Parser(text).document();
+}
 
-bool is_json(std::string_view text) { return parse_json(text).has_value(); }
+bool is_json(std::string_view text) {
+  return parse_json(text).has_value();
+}
 
 }  // namespace tandem::net::text

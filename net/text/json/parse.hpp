@@ -1,7 +1,8 @@
 // Text to Json: strict RFC 8259 grammar, with one kindness that chat clients need and one limit.
 //
-// A lone surrogate escape ("\ud83d" without its partner: clients cut emoji) becomes U+FFFD instead of an error. Nesting is
-// bounded so that a hostile body cannot exhaust the stack. Raw invalid UTF-8 is an error, and so is anything after the document.
+// A lone surrogate escape ("\ud83d" without its partner: clients cut emoji) becomes U+FFFD instead of an error. Nesting
+// is bounded so that a hostile body cannot exhaust the stack. Raw invalid UTF-8 is an error, and so is anything after
+// the document.
 #pragma once
 
 #include "engram/error.hpp"

@@ -1,7 +1,7 @@
 // A JSON document as it was received: members in their order, numbers as the text that stood there.
 //
-// The prompt shows tool schemas to the model, so a request must not lose the order of keys or the digits of a number; general
-// JSON libraries lose one or the other. Duplicate keys keep the first position and the last value.
+// The prompt shows tool schemas to the model, so a request must not lose the order of keys or the digits of a number;
+// general JSON libraries lose one or the other. Duplicate keys keep the first position and the last value.
 #pragma once
 
 #include <string>

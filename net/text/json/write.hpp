@@ -1,7 +1,8 @@
 // Json to text in the one spelling that the model was trained on: Python's json.dumps(value, ensure_ascii=False).
 //
-// Separators are ", " and ": ", keys stay in their order, no ASCII escaping. Integers are written digit by digit as received
-// ("-0" becomes "0"); other numbers take the shortest form that reads back as the same double, in Python's repr spelling.
+// Separators are ", " and ": ", keys stay in their order, no ASCII escaping. Integers are written digit by digit as
+// received ("-0" becomes "0"); other numbers take the shortest form that reads back as the same double, in Python's
+// repr spelling.
 #pragma once
 
 #include "net/text/json/value.hpp"
