@@ -73,6 +73,11 @@ Result<void> check(const SettingRow& row, const SettingValue& value) {
                fmt::format("one of {}", row.choices)};
 }
 
+Error unknown_key(const std::string& origin, const std::string& key) {
+  return {ErrorCode::bad_config, origin, fmt::format("unknown key '{}'", key),
+          fmt::format("a known one such as {}", nearest_key(key))};
+}
+
 using FileValues = std::map<std::string, SettingValue>;
 
 // KEY=VALUE; `#` starts a comment line; a value with blanks at its ends or a # needs quotes.
@@ -85,8 +90,7 @@ Result<void> read_line(const std::string& line, const std::string& origin, FileV
   std::string value = trim(text.substr(equals + 1));
   if (value.size() >= 2 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front())
     value = value.substr(1, value.size() - 2);
-  if (find_row(key) == nullptr)
-    return Error{ErrorCode::bad_config, origin, fmt::format("unknown key '{}'", key), fmt::format("a known one such as {}", nearest_key(key))};
+  if (find_row(key) == nullptr) return unknown_key(origin, key);
   if (!values.emplace(key, SettingValue{value, origin}).second)
     return Error{ErrorCode::bad_config, origin, fmt::format("key '{}' a second time", key), "each key once"};
   return {};
@@ -111,6 +115,8 @@ Result<FileValues> read_file(const std::filesystem::path& path) {
 Result<Settings> Settings::resolve(const std::map<std::string, std::string>& flags, const std::filesystem::path& file) {
   auto in_file = read_file(file);
   if (!in_file) return in_file.error();
+  for (const auto& [key, value] : flags)
+    if (find_row(key) == nullptr) return unknown_key("command line", key);
   Settings settings;
   for (const SettingRow& row : setting_table()) {
     const std::string variable = environment_name(row.key);

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(the_same_seed_draws_the_same_text_and_another_seed_may_not)
 
 BOOST_AUTO_TEST_CASE(a_prompt_beyond_the_context_is_refused_with_the_limit_named) {
   std::string text;
-  for (int i = 0; i < 6000; ++i) text += "word ";
+  for (int i = 0; i < 9000; ++i) text += "word ";
   const auto answer = ask(two_ranks().port(), chat_body(text));
   BOOST_TEST(answer.status == 400);
   BOOST_TEST(answer.error.find("context_length_exceeded") != std::string::npos);
