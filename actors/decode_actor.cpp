@@ -1,4 +1,4 @@
-// See decode_actor.hpp.
+// The lanes that decode, and the actor that answers for them.
 #include "actors/decode_actor.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,8 @@ struct DecodeState {
   std::string report() const { return fmt::format(R"({{"actor":"decode","lanes":{}}})", lanes.size()); }
 };
 
-decode_actor::behavior_type decode_behavior(decode_actor::stateful_pointer<DecodeState> self, SpeculationPolicy policy) {
+decode_actor::behavior_type decode_behavior(decode_actor::stateful_pointer<DecodeState> self,
+                                            SpeculationPolicy policy) {
   self->state.lanes.set_policy(policy);
   return {
       [self](begin_atom, RequestId id) { self->state.lanes.begin(id); },

@@ -1,7 +1,9 @@
-// The decode actor: every decoding lane takes part in every step; what is decided here is how many drafts each one verifies.
+// The decode actor: every decoding lane takes part in every step; what is decided here is how many drafts each one
+// verifies.
 //
-// Drafts cost rows: they pay while few lanes run (a step is bound by reading weights) and cost when many do, so speculation is on for
-// up to `lanes_max` lanes. The engine prepares drafts at the end of a step: a lane verifies what it asked for one step earlier.
+// Drafts cost rows: they pay while few lanes run (a step is bound by reading weights) and cost when many do, so
+// speculation is on for up to `lanes_max` lanes. The engine prepares drafts at the end of a step: a lane verifies what
+// it asked for one step earlier.
 #pragma once
 
 #include <map>
@@ -11,8 +13,8 @@
 namespace tandem::actors {
 
 struct SpeculationPolicy {
-  std::uint32_t drafts = 0;      // per lane and step; 0 = off
-  std::uint32_t lanes_max = 2;   // above this many lanes no drafts are prepared
+  std::uint32_t drafts = 0;     // per lane and step; 0 = off
+  std::uint32_t lanes_max = 2;  // above this many lanes no drafts are prepared
 };
 
 // The logic without an actor around it.

@@ -1,7 +1,9 @@
-// What the front end asks of the actors and what it gets back: token ids only. No CAF type appears here, so that net/ compiles fast.
+// What the front end asks of the actors and what it gets back: token ids only. No CAF type appears here, so that net/
+// compiles fast.
 //
-// A front end submits a GenerationRequest through the FrontDoor together with a TokenSink. The sink hears exactly one of
-// on_rejected(), or on_accepted() followed by any number of on_tokens() and exactly one on_finished(). Nothing follows a final call.
+// A front end submits a GenerationRequest through the FrontDoor together with a TokenSink. The sink hears exactly one
+// of on_rejected(), or on_accepted() followed by any number of on_tokens() and exactly one on_finished(). Nothing
+// follows a final call.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +18,11 @@ namespace tandem::actors {
 using RequestId = std::uint64_t;  // unique per process life, never reused
 
 struct GenerationRequest {
-  std::string trace_id;                    // x-request-id, for logs
-  std::vector<gpu::TokenId> prompt;        // at least one id
+  std::string trace_id;              // x-request-id, for logs
+  std::vector<gpu::TokenId> prompt;  // at least one id
   gpu::SamplingParams sampling;
-  std::uint32_t max_tokens = 0;            // 0 = as many as fit; larger values are clamped to what fits the context
-  std::vector<gpu::TokenId> stop_ids;      // generation ends after one of these; it is delivered as the last token
+  std::uint32_t max_tokens = 0;        // 0 = as many as fit; larger values are clamped to what fits the context
+  std::vector<gpu::TokenId> stop_ids;  // generation ends after one of these; it is delivered as the last token
 };
 
 enum class RejectReason : std::uint8_t {

@@ -52,9 +52,9 @@ typename Inspector::result_type inspect(Inspector& f, StepResult& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, EngineInfo& x) {
-  return f(caf::meta::type_name("tandem::EngineInfo"), x.model_name, x.layers, x.vocab_size, x.max_positions, x.page_tokens,
-           x.pages_total, x.lanes_max, x.chunk_rows_max, x.drafts_max, x.weight_bytes, x.cache_bytes, x.config_hash, x.bos_id,
-           x.eos_id, x.pad_id);
+  return f(caf::meta::type_name("tandem::EngineInfo"), x.model_name, x.layers, x.vocab_size, x.max_positions,
+           x.page_tokens, x.pages_total, x.lanes_max, x.chunk_rows_max, x.drafts_max, x.weight_bytes, x.cache_bytes,
+           x.config_hash, x.bos_id, x.eos_id, x.pad_id);
 }
 
 }  // namespace tandem::gpu

@@ -1,4 +1,4 @@
-// See memory_guard.hpp.
+// Reading /proc and the actor that does so once a period.
 #include "actors/memory_guard.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +82,8 @@ Result<MemorySample> sample_memory(const MemoryGuardOptions& options) {
   sample.total_bytes = *total;
   sample.available_bytes = *available;
   sample.level = level_of(*available, options);
-  if (const auto status = read_text(options.proc / "self" / "status")) sample.rss_bytes = find_kib(*status, "VmRSS").value_or(0);
+  if (const auto status = read_text(options.proc / "self" / "status"))
+    sample.rss_bytes = find_kib(*status, "VmRSS").value_or(0);
   return sample;
 }
 

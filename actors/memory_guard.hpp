@@ -1,5 +1,5 @@
-// The memory guard: samples the node's memory once a second and publishes it with a level. On the target machines host memory is
-// device memory, so MemAvailable is the figure that decides whether the node lives.
+// The memory guard: samples the node's memory once a second and publishes it with a level. On the target machines host
+// memory is device memory, so MemAvailable is the figure that decides whether the node lives.
 #pragma once
 
 #include <filesystem>

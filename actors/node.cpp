@@ -1,4 +1,4 @@
-// See node.hpp.
+// Puts the actors of a head or of a worker process together and takes them down again in order.
 #include "actors/node.hpp"
 
 #include <fmt/format.h>
@@ -83,7 +83,10 @@ class ActorFrontDoor final : public FrontDoor {
 class Head final : public HeadNode {
  public:
   explicit Head(NodeOptions options)
-      : config_(options.transport == Transport::tcp), system_(config_), door_(system_, board_), options_(std::move(options)) {}
+      : config_(options.transport == Transport::tcp),
+        system_(config_),
+        door_(system_, board_),
+        options_(std::move(options)) {}
   ~Head() override { stop(std::chrono::milliseconds(0)); }
 
   Result<void> start() {
@@ -125,7 +128,8 @@ class Head final : public HeadNode {
     if (published) return {};
     const std::string reason = system_.render(published.error());
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
-    return Error{ErrorCode::io, fmt::format("{}:{}", options_.fabric_host, port), "cannot listen: " + reason, "a free port"};
+    return Error{ErrorCode::io, fmt::format("{}:{}", options_.fabric_host, port), "cannot listen: " + reason,
+                 "a free port"};
   }
 
   void drain(caf::scoped_actor& self, std::chrono::milliseconds deadline) {
@@ -138,9 +142,10 @@ class Head final : public HeadNode {
   }
 
   std::vector<caf::strong_actor_ptr> everyone() const {
-    return {caf::actor_cast<caf::strong_actor_ptr>(scheduler_), caf::actor_cast<caf::strong_actor_ptr>(prefill_),
-            caf::actor_cast<caf::strong_actor_ptr>(decode_),    caf::actor_cast<caf::strong_actor_ptr>(guard_),
-            caf::actor_cast<caf::strong_actor_ptr>(supervisor_), caf::actor_cast<caf::strong_actor_ptr>(door_.reception)};
+    return {
+        caf::actor_cast<caf::strong_actor_ptr>(scheduler_),  caf::actor_cast<caf::strong_actor_ptr>(prefill_),
+        caf::actor_cast<caf::strong_actor_ptr>(decode_),     caf::actor_cast<caf::strong_actor_ptr>(guard_),
+        caf::actor_cast<caf::strong_actor_ptr>(supervisor_), caf::actor_cast<caf::strong_actor_ptr>(door_.reception)};
   }
 
   SnapshotBoard board_;  // outlives the system: actors hold plain pointers to it

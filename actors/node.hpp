@@ -1,4 +1,5 @@
-// Node: the actors of one process, put together. The executable starts one, serves HTTP through its FrontDoor, and stops it.
+// Node: the actors of one process, put together. The executable starts one, serves HTTP through its FrontDoor, and
+// stops it.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,8 @@ class HeadNode {
   virtual void stop(std::chrono::milliseconds deadline) = 0;
 };
 
-// Starts the actors; loading goes on in the background and is told by on_ready or on_fatal. Errors: io (CAF's port is taken).
+// Starts the actors; loading goes on in the background and is told by on_ready or on_fatal. Errors: io (CAF's port is
+// taken).
 Result<std::unique_ptr<HeadNode>> start_head(NodeOptions options);
 
 // Another rank's process.

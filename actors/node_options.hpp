@@ -20,8 +20,8 @@ struct NodeOptions {
   gpu::EngineOptions engine;
   int ranks = 1;
   Transport transport = Transport::threads;
-  std::string fabric_host = "127.0.0.1";   // tcp: the head's address for its peers; loopback or fabric only
-  std::uint16_t rendezvous_port = 0;       // tcp: the communicator; CAF listens on the next one
+  std::string fabric_host = "127.0.0.1";  // tcp: the head's address for its peers; loopback or fabric only
+  std::uint16_t rendezvous_port = 0;      // tcp: the communicator; CAF listens on the next one
   std::string build_id;
   std::string config_hash;
   SchedulerOptions scheduler;

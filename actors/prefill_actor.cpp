@@ -1,4 +1,4 @@
-// See prefill_actor.hpp.
+// The queue of prompts being fed, and the actor that answers for it.
 #include "actors/prefill_actor.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +7,9 @@
 
 namespace tandem::actors {
 
-void PrefillQueue::begin(PrefillJob job) { jobs_.push_back({std::move(job), 0, 0}); }
+void PrefillQueue::begin(PrefillJob job) {
+  jobs_.push_back({std::move(job), 0, 0});
+}
 
 void PrefillQueue::drop(RequestId id) {
   std::erase_if(jobs_, [id](const Job& j) { return j.job.id == id; });

@@ -1,5 +1,5 @@
-// The prefill actor: which prompt rows the next step feeds. First come, first served, at most `rows_per_request_max` rows of one
-// sequence a step, so that a long prompt never starves the short ones behind it.
+// The prefill actor: which prompt rows the next step feeds. First come, first served, at most `rows_per_request_max`
+// rows of one sequence a step, so that a long prompt never starves the short ones behind it.
 #pragma once
 
 #include <deque>

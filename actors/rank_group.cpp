@@ -1,4 +1,4 @@
-// See rank_group.hpp.
+// The roster of one generation of ranks: reports in, a complete group out.
 #include "actors/rank_group.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ bool RankRoster::update(const RankState& state, const caf::actor& worker) {
 }
 
 bool RankRoster::is_complete() const {
-  return is_active() && std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.state.state == NodeState::ready; });
+  return is_active() && std::all_of(members_.begin(), members_.end(),
+                                    [](const Member& m) { return m.state.state == NodeState::ready; });
 }
 
 Result<RankGroup> RankRoster::group() const {

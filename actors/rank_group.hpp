@@ -1,5 +1,5 @@
-// One generation of ranks as the head's supervisor sees it: who belongs to it, what state each is in, when it is complete.
-// Pure bookkeeping; a new generation (new run id) replaces a lost one.
+// One generation of ranks as the head's supervisor sees it: who belongs to it, what state each is in, when it is
+// complete. Pure bookkeeping; a new generation (new run id) replaces a lost one.
 #pragma once
 
 #include <string>

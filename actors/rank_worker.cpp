@@ -1,4 +1,4 @@
-// See rank_worker.hpp.
+// The life of one rank on its own thread: rendezvous, load, steps, and a clean end after the first failure.
 #include "actors/rank_worker.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ void RankControl::attach(gpu::Communicator* communicator) {
   if (!abort_reason_.empty()) communicator_->abort(abort_reason_);
 }
 
-void RankControl::detach() {
+void RankControl::release() {
   std::lock_guard lock{mutex_};
   communicator_ = nullptr;
 }
@@ -33,11 +33,14 @@ constexpr int exit_load_error = 14;
 int exit_code_of(const Error& error) {
   switch (error.code) {
     case ErrorCode::unavailable:
-    case ErrorCode::timeout: return exit_peer_lost;
+    case ErrorCode::timeout:
+      return exit_peer_lost;
     case ErrorCode::cancelled:
     case ErrorCode::internal:
-    case ErrorCode::invalid_argument: return 1;
-    default: return exit_load_error;
+    case ErrorCode::invalid_argument:
+      return 1;
+    default:
+      return exit_load_error;
   }
 }
 
@@ -48,7 +51,7 @@ struct RankWorkerState {
   std::unique_ptr<gpu::Engine> engine;
   std::uint64_t steps = 0;
   ~RankWorkerState() {
-    if (options.control) options.control->detach();
+    if (options.control) options.control->release();
   }
 };
 
@@ -57,7 +60,8 @@ using Self = caf::stateful_actor<RankWorkerState>*;
 void report(Self self, RankState state) {
   state.rank = self->state.options.rank;
   state.run_id = self->state.options.run_id;
-  caf::anon_send(self->state.options.supervisor, rank_state_atom::value, std::move(state), caf::actor_cast<caf::actor>(self));
+  caf::anon_send(self->state.options.supervisor, rank_state_atom::value, std::move(state),
+                 caf::actor_cast<caf::actor>(self));
 }
 
 void fail(Self self, const Error& error) {

@@ -1,7 +1,8 @@
 // The rank worker: the one thread that touches an engine. A detached actor, so loading and stepping may block.
 //
-// It loads on (start), reports its state to its supervisor, answers (execute, StepPlan) with StepResult, and dies with its engine: after
-// any failed step it aborts the communicator (so that no peer waits for it), reports `failed` and quits.
+// It loads on (start), reports its state to its supervisor, answers (execute, StepPlan) with StepResult, and dies with
+// its engine: after any failed step it aborts the communicator (so that no peer waits for it), reports `failed` and
+// quits.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@ class RankControl {
   std::atomic<bool> stop{false};  // read by the loader between chunks; relaxed flag, nothing is published through it
   // Makes the communicator reachable for abort(); aborts it at once if that was asked for before.
   void attach(gpu::Communicator* communicator);
-  void detach();
+  void release();
   void abort(const std::string& reason);
 
  private:

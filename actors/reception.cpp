@@ -1,4 +1,4 @@
-// See reception.hpp.
+// Spawns request actors, remembers them until they end, passes cancels on.
 #include "actors/reception.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +54,9 @@ reception_actor::behavior_type reception_behavior(Self self, scheduler_actor sch
       [self](drain_atom) {
         for (auto& [id, actor] : self->state.requests) self->send(actor, cancel_atom::value);
       },
-      [self](inspect_atom) { return fmt::format(R"({{"actor":"reception","requests":{}}})", self->state.requests.size()); },
+      [self](inspect_atom) {
+        return fmt::format(R"({{"actor":"reception","requests":{}}})", self->state.requests.size());
+      },
   };
 }
 

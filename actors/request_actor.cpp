@@ -1,4 +1,4 @@
-// See request_actor.hpp.
+// Checks, limits, delivery and the one end of a request.
 #include "actors/request_actor.hpp"
 
 #include <fmt/format.h>
@@ -11,12 +11,15 @@ std::optional<Rejection> check_request(const GenerationRequest& request, const g
   if (request.prompt.empty()) return Rejection{RejectReason::invalid, "the prompt is empty", 0};
   const auto length = static_cast<std::int64_t>(request.prompt.size());
   if (length + 1 > info.max_positions)
-    return Rejection{RejectReason::prompt_too_long,
-                     fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
-                                 info.max_positions, length), 0};
+    return Rejection{
+        RejectReason::prompt_too_long,
+        fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
+                    info.max_positions, length),
+        0};
   for (const gpu::TokenId id : request.prompt)
     if (id < 0 || id >= info.vocab_size)
-      return Rejection{RejectReason::invalid, fmt::format("token id {} is outside the vocabulary of {}", id, info.vocab_size), 0};
+      return Rejection{RejectReason::invalid,
+                       fmt::format("token id {} is outside the vocabulary of {}", id, info.vocab_size), 0};
   return std::nullopt;
 }
 
@@ -56,10 +59,18 @@ using Self = request_actor::stateful_pointer<RequestState>;
 
 void count_finish(Counters& counters, FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: ++counters.finished_stop; break;
-    case FinishReason::length: ++counters.finished_length; break;
-    case FinishReason::cancelled: ++counters.aborted; break;
-    case FinishReason::error: ++counters.finished_error; break;
+    case FinishReason::stop:
+      ++counters.finished_stop;
+      break;
+    case FinishReason::length:
+      ++counters.finished_length;
+      break;
+    case FinishReason::cancelled:
+      ++counters.aborted;
+      break;
+    case FinishReason::error:
+      ++counters.finished_error;
+      break;
   }
 }
 
@@ -112,7 +123,8 @@ void submit(Self self) {
             self->state.request.sink->on_accepted(self->state.usage.prompt_tokens);
           },
           [self](caf::error& error) {
-            reject(self, {RejectReason::not_ready, "the scheduler does not answer: " + self->system().render(error), 5});
+            reject(self,
+                   {RejectReason::not_ready, "the scheduler does not answer: " + self->system().render(error), 5});
           });
 }
 
@@ -121,7 +133,8 @@ void record_latency(RequestState& state, Clock::time_point now) {
   const double since = std::chrono::duration<double>(now - (is_first ? state.submitted : state.last_token)).count();
   if (is_first) state.first_token = now;
   state.last_token = now;
-  state.board->update([&](RuntimeSnapshot& s) { (is_first ? s.time_to_first_token : s.inter_token_latency).observe(since); });
+  state.board->update(
+      [&](RuntimeSnapshot& s) { (is_first ? s.time_to_first_token : s.inter_token_latency).observe(since); });
 }
 
 // Cuts the batch at the first stop id and at max_tokens; returns how the request ended, if it did.
@@ -149,8 +162,10 @@ Verdict deliver(Self self, TokenBatch& batch) {
   const auto count = batch.tokens.size();
   state.board->update([count](RuntimeSnapshot& s) { s.counters.generation_tokens += count; });
   const bool is_heard = state.request.sink->on_tokens(std::move(batch.tokens));
-  if (!is_heard) finish(self, FinishReason::cancelled);
-  else if (end) finish(self, *end);
+  if (!is_heard)
+    finish(self, FinishReason::cancelled);
+  else if (end)
+    finish(self, *end);
   return {batch.id, state.is_over};
 }
 
@@ -160,17 +175,21 @@ void cancel(Self self) {
   finish(self, FinishReason::cancelled);
 }
 
-request_actor::behavior_type request_behavior(Self self, scheduler_actor scheduler, NewRequest request, SnapshotBoard* board) {
+request_actor::behavior_type request_behavior(Self self, scheduler_actor scheduler, NewRequest request,
+                                              SnapshotBoard* board) {
   self->state.scheduler = std::move(scheduler);
   self->state.request = std::move(request);
   self->state.board = board;
   // A scheduler that dies takes its requests with it: say so instead of leaving the client waiting.
   self->monitor(self->state.scheduler);
-  self->set_down_handler([self](const caf::down_msg&) { finish(self, FinishReason::error, "internal_error", "the scheduler ended"); });
+  self->set_down_handler(
+      [self](const caf::down_msg&) { finish(self, FinishReason::error, "internal_error", "the scheduler ended"); });
   submit(self);
   return {
       [self](deliver_atom, TokenBatch& batch) { return deliver(self, batch); },
-      [self](lost_atom, SequenceLost& lost) { finish(self, FinishReason::error, std::move(lost.code), std::move(lost.message)); },
+      [self](lost_atom, SequenceLost& lost) {
+        finish(self, FinishReason::error, std::move(lost.code), std::move(lost.message));
+      },
       [self](cancel_atom) { cancel(self); },
       [self](inspect_atom) { return self->state.report(); },
   };
@@ -178,7 +197,8 @@ request_actor::behavior_type request_behavior(Self self, scheduler_actor schedul
 
 }  // namespace
 
-request_actor spawn_request(caf::local_actor* parent, scheduler_actor scheduler, NewRequest request, SnapshotBoard* board) {
+request_actor spawn_request(caf::local_actor* parent, scheduler_actor scheduler, NewRequest request,
+                            SnapshotBoard* board) {
   return parent->system().spawn(request_behavior, std::move(scheduler), std::move(request), board);
 }
 

@@ -7,17 +7,28 @@ namespace tandem::actors {
 
 const char* to_string(NodeState state) noexcept {
   switch (state) {
-    case NodeState::init: return "init";
-    case NodeState::preflight: return "preflight";
-    case NodeState::rendezvous: return "rendezvous";
-    case NodeState::selfcheck: return "selfcheck";
-    case NodeState::loading: return "loading";
-    case NodeState::building: return "building";
-    case NodeState::warmup: return "warmup";
-    case NodeState::ready: return "ready";
-    case NodeState::draining: return "draining";
-    case NodeState::stopped: return "stopped";
-    case NodeState::failed: return "failed";
+    case NodeState::init:
+      return "init";
+    case NodeState::preflight:
+      return "preflight";
+    case NodeState::rendezvous:
+      return "rendezvous";
+    case NodeState::selfcheck:
+      return "selfcheck";
+    case NodeState::loading:
+      return "loading";
+    case NodeState::building:
+      return "building";
+    case NodeState::warmup:
+      return "warmup";
+    case NodeState::ready:
+      return "ready";
+    case NodeState::draining:
+      return "draining";
+    case NodeState::stopped:
+      return "stopped";
+    case NodeState::failed:
+      return "failed";
   }
   return "unknown";
 }
@@ -39,7 +50,8 @@ Histogram make_histogram(std::vector<double> bounds) {
 }
 
 std::vector<double> latency_bounds() {
-  return {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560};
+  return {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+          1,     2.5,   5,    7.5,  10,   20,   40,   80,  160,  640, 2560};
 }
 
 std::vector<double> token_bounds() {

@@ -1,7 +1,8 @@
-// RuntimeSnapshot: what the node knows about itself at one moment, copied out for /health, /metrics, /status and the console.
+// RuntimeSnapshot: what the node knows about itself at one moment, copied out for /health, /metrics, /status and the
+// console.
 //
-// The supervisor and the scheduler publish into a SnapshotBoard (one mutex with its data); readers copy. Reading never waits for a
-// GPU, a step or an actor.
+// The supervisor and the scheduler publish into a SnapshotBoard (one mutex with its data); readers copy. Reading never
+// waits for a GPU, a step or an actor.
 #pragma once
 
 #include <array>
@@ -14,7 +15,19 @@
 
 namespace tandem::actors {
 
-enum class NodeState : std::uint8_t { init, preflight, rendezvous, selfcheck, loading, building, warmup, ready, draining, stopped, failed };
+enum class NodeState : std::uint8_t {
+  init,
+  preflight,
+  rendezvous,
+  selfcheck,
+  loading,
+  building,
+  warmup,
+  ready,
+  draining,
+  stopped,
+  failed
+};
 
 // Returns the state's name in lower case, e.g. "loading".
 const char* to_string(NodeState state) noexcept;
@@ -35,8 +48,8 @@ struct MemorySample {
 
 // A cumulative histogram with fixed upper bounds in seconds (or tokens).
 struct Histogram {
-  std::vector<double> bounds;          // ascending; +Inf is implied
-  std::vector<std::uint64_t> counts;   // one per bound plus the +Inf bucket, not cumulative
+  std::vector<double> bounds;         // ascending; +Inf is implied
+  std::vector<std::uint64_t> counts;  // one per bound plus the +Inf bucket, not cumulative
   double sum = 0;
   std::uint64_t count = 0;
   void observe(double value);
@@ -53,7 +66,7 @@ struct Counters {
   std::uint64_t preemptions = 0;
   std::uint64_t recoveries = 0;
   std::uint64_t steps = 0;
-  std::uint64_t drafts = 0;          // decode lanes that verified at least one draft
+  std::uint64_t drafts = 0;  // decode lanes that verified at least one draft
   std::uint64_t draft_tokens = 0;
   std::uint64_t accepted_tokens = 0;
   std::array<std::uint64_t, 8> accepted_per_position{};
@@ -63,10 +76,10 @@ struct RuntimeSnapshot {
   NodeState state = NodeState::init;
   std::string detail;
   std::vector<RankReport> ranks;
-  gpu::EngineInfo engine;            // meaningful once ready
+  gpu::EngineInfo engine;  // meaningful once ready
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
-  double kv_usage = 0;               // 0..1
+  double kv_usage = 0;  // 0..1
   Counters counters;
   Histogram time_to_first_token, inter_token_latency, request_latency, queue_time, prefill_time, decode_time;
   Histogram prompt_length, generation_length, step_tokens;

@@ -44,7 +44,8 @@ void SchedulerState::end(RequestId id) {
 }
 
 void SchedulerState::lose(RequestId id, const std::string& code, const std::string& message) {
-  if (auto owner = owners.find(id); owner != owners.end()) self->send(owner->second, lost_atom::value, SequenceLost{id, code, message});
+  if (auto owner = owners.find(id); owner != owners.end())
+    self->send(owner->second, lost_atom::value, SequenceLost{id, code, message});
   end(id);
 }
 
@@ -60,7 +61,8 @@ void SchedulerState::on_ranks_up(RankGroup group) {
   const gpu::EngineInfo& info = ranks.info;
   book.set_limits({static_cast<std::uint32_t>(info.lanes_max), info.pages_total, info.page_tokens, options.queue_max,
                    options.queue_tokens_max});
-  const auto rows = std::min<std::uint32_t>(options.prefill_rows_per_request, static_cast<std::uint32_t>(info.chunk_rows_max));
+  const auto rows =
+      std::min<std::uint32_t>(options.prefill_rows_per_request, static_cast<std::uint32_t>(info.chunk_rows_max));
   self->send(peers.prefill, reset_atom::value, rows);
   self->send(peers.decode, reset_atom::value, static_cast<std::uint32_t>(info.drafts_max));
   closing.clear();
@@ -84,7 +86,8 @@ void SchedulerState::on_ranks_down(const std::string& reason) {
 
 void SchedulerState::on_deadline(std::uint64_t of_epoch) {
   if (of_epoch == drain_deadline) return lose_all("draining", "the server is stopping");
-  if (of_epoch == epoch && phase == StepPhase::down) lose_all("rank_lost", "a rank was lost and did not come back in time");
+  if (of_epoch == epoch && phase == StepPhase::down)
+    lose_all("rank_lost", "a rank was lost and did not come back in time");
 }
 
 caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {
@@ -94,7 +97,7 @@ caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {
   if (phase == StepPhase::down) lose_all("draining", "the server is stopping");
   answer_drains();
   // The deadline ends what still runs; its owners hear "draining".
-  if (!drain_promises.empty()) 
+  if (!drain_promises.empty())
     self->delayed_send(handle(), std::chrono::milliseconds(deadline_ms), lost_atom::value, drain_deadline);
   return promise;
 }
@@ -126,7 +129,9 @@ scheduler_actor::behavior_type scheduler_behavior(SchedulerSelf self, SchedulerO
   state.options = options;
   state.peers = std::move(peers);
   return {
-      [&state](submit_atom, Submit& request, request_actor& owner) { return state.submit(std::move(request), std::move(owner)); },
+      [&state](submit_atom, Submit& request, request_actor& owner) {
+        return state.submit(std::move(request), std::move(owner));
+      },
       [&state](ended_atom, RequestId id) {
         state.end(id);
         state.wake();

@@ -1,11 +1,12 @@
 // The batch scheduler: queue, KV accounting, one plan a step, sent to every rank.
 //
-// Life of a step: close what ended, admit what fits, ask decode for its lanes (never skipped), give the rest of the row budget to
-// prefill, send one StepPlan to all ranks, hand the tokens to the request actors and wait for their verdicts, commit, begin again.
-// It is pure logic over messages: clock and ranks may be simulated.
+// Life of a step: close what ended, admit what fits, ask decode for its lanes (never skipped), give the rest of the row
+// budget to prefill, send one StepPlan to all ranks, hand the tokens to the request actors and wait for their verdicts,
+// commit, begin again. It is pure logic over messages: clock and ranks may be simulated.
 //
-// When the ranks are lost all running sequences are parked: their prompt and generated ids are here, so the next rank group refills its
-// caches by prefill and every stream continues where it stopped, token for token. Past `recovery_window` the requests end.
+// When the ranks are lost all running sequences are parked: their prompt and generated ids are here, so the next rank
+// group refills its caches by prefill and every stream continues where it stopped, token for token. Past
+// `recovery_window` the requests end.
 #pragma once
 
 #include "actors/handles.hpp"
@@ -14,8 +15,8 @@
 namespace tandem::actors {
 
 struct SchedulerOptions {
-  std::uint32_t step_rows_max = 512;          // rows of one step over all sequences
-  std::uint32_t prefill_rows_per_request = 256; // of one sequence in one step
+  std::uint32_t step_rows_max = 512;             // rows of one step over all sequences
+  std::uint32_t prefill_rows_per_request = 256;  // of one sequence in one step
   std::uint32_t queue_max = 256;
   std::uint64_t queue_tokens_max = 4'000'000;
   std::chrono::milliseconds step_timeout{120'000};

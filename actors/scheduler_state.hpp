@@ -28,14 +28,14 @@ struct SchedulerState {
   StepPhase phase = StepPhase::down;
   bool was_ever_ready = false;
   bool is_draining = false;
-  bool is_stale = false;            // a request came or went since the current plan was begun
-  std::uint64_t epoch = 0;          // rises whenever the ranks come or go: late answers of an older epoch are ignored
+  bool is_stale = false;    // a request came or went since the current plan was begun
+  std::uint64_t epoch = 0;  // rises whenever the ranks come or go: late answers of an older epoch are ignored
   std::uint64_t step = 0;
 
-  gpu::StepPlan plan;               // being built or executed
-  std::set<RequestId> closing;      // ended sequences that the engines still hold
+  gpu::StepPlan plan;           // being built or executed
+  std::set<RequestId> closing;  // ended sequences that the engines still hold
   std::vector<gpu::StepResult> results;
-  std::size_t awaited = 0;          // rank results or verdicts still to come
+  std::size_t awaited = 0;  // rank results or verdicts still to come
   std::chrono::steady_clock::time_point step_began{};
   std::vector<caf::typed_response_promise<drained_atom>> drain_promises;
 

@@ -1,4 +1,4 @@
-// See sequence_book.hpp.
+// Queue and pages: every change keeps held + free == total.
 #include "actors/sequence_book.hpp"
 
 #include <algorithm>
@@ -6,7 +6,9 @@
 
 namespace tandem::actors {
 
-void SequenceBook::set_limits(const BookLimits& limits) { limits_ = limits; }
+void SequenceBook::set_limits(const BookLimits& limits) {
+  limits_ = limits;
+}
 
 std::optional<Rejection> SequenceBook::enqueue(Sequence sequence) {
   const std::uint64_t tokens = sequence.prompt->size();

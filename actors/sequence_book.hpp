@@ -1,8 +1,10 @@
-// SequenceBook: who waits, who runs, and who holds which pages. Pure bookkeeping: no actor, no clock of its own, no thread.
+// SequenceBook: who waits, who runs, and who holds which pages. Pure bookkeeping: no actor, no clock of its own, no
+// thread.
 //
-// Invariant: pages held by running sequences + free pages == pages_total, and a sequence holds enough pages for its whole prompt and
-// all tokens it may still generate. A running sequence can therefore always take its next step: nothing is ever preempted for room.
-// Order is first come, first served: a large request at the head waits for room and holds back those behind it, so none starves.
+// Invariant: pages held by running sequences + free pages == pages_total, and a sequence holds enough pages for its
+// whole prompt and all tokens it may still generate. A running sequence can therefore always take its next step:
+// nothing is ever preempted for room. Order is first come, first served: a large request at the head waits for room and
+// holds back those behind it, so none starves.
 #pragma once
 
 #include <chrono>
@@ -18,11 +20,11 @@
 namespace tandem::actors {
 
 struct BookLimits {
-  std::uint32_t lanes_max = 8;               // running at once
+  std::uint32_t lanes_max = 8;  // running at once
   std::int64_t pages_total = 0;
   std::int64_t page_tokens = 1;
-  std::uint32_t queue_max = 256;             // waiting requests
-  std::uint64_t queue_tokens_max = 4'000'000; // prompt tokens of all waiting requests
+  std::uint32_t queue_max = 256;               // waiting requests
+  std::uint64_t queue_tokens_max = 4'000'000;  // prompt tokens of all waiting requests
 };
 
 enum class SequencePhase : std::uint8_t { waiting, prefill, decode };
@@ -32,7 +34,7 @@ struct Sequence {
   TokenIds prompt;
   gpu::SamplingParams sampling;
   std::uint32_t max_tokens = 0;
-  std::vector<gpu::TokenId> generated;       // kept at the head so that a lost rank group can be refilled
+  std::vector<gpu::TokenId> generated;  // kept at the head so that a lost rank group can be refilled
   SequencePhase phase = SequencePhase::waiting;
   std::int64_t pages = 0;
   std::chrono::steady_clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
@@ -65,7 +67,7 @@ class SequenceBook {
 
   BookLimits limits_;
   std::deque<Sequence> queue_;
-  std::map<RequestId, Sequence> running_;    // ids rise with time: iteration is oldest first
+  std::map<RequestId, Sequence> running_;  // ids rise with time: iteration is oldest first
   std::int64_t pages_held_ = 0;
   std::uint64_t queue_tokens_ = 0;
 };

@@ -1,4 +1,4 @@
-// See supervisor.hpp.
+// Builds generations of ranks, loses them, builds the next one; on one node or over several.
 #include "actors/supervisor.hpp"
 
 #include <fmt/format.h>
@@ -29,9 +29,9 @@ struct SupervisorState {
   bool is_fatal = false;
   bool is_backing_off = false;
   std::chrono::milliseconds delay{0};
-  std::vector<std::shared_ptr<RankControl>> controls;   // local ranks of this generation
-  std::set<caf::actor_addr> locals;                     // local rank workers that have not ended yet
-  std::map<int, caf::actor> nodes;                      // tcp: the other ranks' nodes that said hello
+  std::vector<std::shared_ptr<RankControl>> controls;             // local ranks of this generation
+  std::set<caf::actor_addr> locals;                               // local rank workers that have not ended yet
+  std::map<int, caf::actor> nodes;                                // tcp: the other ranks' nodes that said hello
   std::map<int, caf::typed_response_promise<Assignment>> hellos;  // and wait for their assignment
 };
 
@@ -71,8 +71,10 @@ void start_threads(Self self) {
   SupervisorState& state = self->state;
   const int ranks = state.options.ranks;
   auto members = std::make_shared<std::vector<std::unique_ptr<gpu::Communicator>>>();
-  if (ranks == 1) members->push_back(gpu::make_solo_communicator());
-  else *members = gpu::make_thread_communicators(ranks, state.options.collective_timeout);
+  if (ranks == 1)
+    members->push_back(gpu::make_solo_communicator());
+  else
+    *members = gpu::make_thread_communicators(ranks, state.options.collective_timeout);
   for (int rank = 0; rank < ranks; ++rank)
     spawn_local(self, rank, [members, rank]() -> Result<std::unique_ptr<gpu::Communicator>> {
       return std::move((*members)[static_cast<std::size_t>(rank)]);
@@ -95,7 +97,8 @@ void start_tcp(Self self) {
 }
 
 bool is_group_present(const SupervisorState& state) {
-  return state.options.transport == Transport::threads || static_cast<int>(state.hellos.size()) == state.options.ranks - 1;
+  return state.options.transport == Transport::threads ||
+         static_cast<int>(state.hellos.size()) == state.options.ranks - 1;
 }
 
 // Starts a generation once the last one's local workers are gone and every other node has said hello.
@@ -104,14 +107,17 @@ void try_start(Self self) {
   if (state.is_stopping || state.is_fatal || state.is_backing_off) return;
   if (state.roster.is_active() || !state.locals.empty()) return;
   if (!is_group_present(state))
-    return set_state(self, NodeState::rendezvous, fmt::format("waiting for {} of {} other ranks",
-                                                              state.options.ranks - 1 - static_cast<int>(state.hellos.size()),
-                                                              state.options.ranks - 1));
+    return set_state(
+        self, NodeState::rendezvous,
+        fmt::format("waiting for {} of {} other ranks", state.options.ranks - 1 - static_cast<int>(state.hellos.size()),
+                    state.options.ranks - 1));
   state.controls.clear();
   state.roster.begin(state.options.ranks, make_run_id());
   set_state(self, NodeState::loading, "loading the model");
-  if (state.options.transport == Transport::threads) start_threads(self);
-  else start_tcp(self);
+  if (state.options.transport == Transport::threads)
+    start_threads(self);
+  else
+    start_tcp(self);
 }
 
 // --- losing one
@@ -159,7 +165,8 @@ void on_rank_state(Self self, const RankState& report, const caf::actor& worker)
 void on_down(Self self, const caf::down_msg& down) {
   SupervisorState& state = self->state;
   if (state.locals.erase(down.source) > 0) {
-    // A worker that ends without having reported `failed` (killed, exception in CAF) still takes its generation with it.
+    // A worker that ends without having reported `failed` (killed, exception in CAF) still takes its generation with
+    // it.
     lose_group(self, 1, "a rank worker ended");
     if (state.is_stopping && state.locals.empty()) return self->quit();
     return try_start(self);
@@ -176,11 +183,14 @@ void on_down(Self self, const caf::down_msg& down) {
 // --- other nodes
 
 std::string refusal_of(const SupervisorState& state, const Hello& hello) {
-  if (hello.protocol != protocol_version) return fmt::format("protocol {} here, {} there", protocol_version, hello.protocol);
-  if (hello.build_id != state.options.build_id) return fmt::format("build {} here, {} there", state.options.build_id, hello.build_id);
+  if (hello.protocol != protocol_version)
+    return fmt::format("protocol {} here, {} there", protocol_version, hello.protocol);
+  if (hello.build_id != state.options.build_id)
+    return fmt::format("build {} here, {} there", state.options.build_id, hello.build_id);
   if (hello.config_hash != state.options.config_hash)
     return fmt::format("configuration {} here, {} there", state.options.config_hash, hello.config_hash);
-  if (hello.rank < 1 || hello.rank >= state.options.ranks) return fmt::format("rank {} of {} ranks", hello.rank, state.options.ranks);
+  if (hello.rank < 1 || hello.rank >= state.options.ranks)
+    return fmt::format("rank {} of {} ranks", hello.rank, state.options.ranks);
   if (state.hellos.contains(hello.rank)) return fmt::format("rank {} is already taken", hello.rank);
   return {};
 }
@@ -192,7 +202,8 @@ caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor
     promise.deliver(Assignment{refusal, "", 0, "", 0});
     return promise;
   }
-  if (auto known = state.nodes.find(hello.rank); known == state.nodes.end() || known->second != node) self->monitor(node);
+  if (auto known = state.nodes.find(hello.rank); known == state.nodes.end() || known->second != node)
+    self->monitor(node);
   state.nodes[hello.rank] = node;
   state.hellos.emplace(hello.rank, promise);
   try_start(self);
@@ -208,8 +219,8 @@ void on_drain(Self self) {
 }
 
 std::string report(const SupervisorState& state) {
-  return fmt::format(R"({{"actor":"node-supervisor","run_id":"{}","ranks":{},"local_workers":{}}})", state.roster.run_id(),
-                     state.options.ranks, state.locals.size());
+  return fmt::format(R"({{"actor":"node-supervisor","run_id":"{}","ranks":{},"local_workers":{}}})",
+                     state.roster.run_id(), state.options.ranks, state.locals.size());
 }
 
 caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard* board) {

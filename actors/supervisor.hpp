@@ -1,8 +1,9 @@
 // The node supervisor of the head: builds the rank group, watches it, rebuilds it when a rank is lost.
 //
-// With threads it spawns every rank worker itself. With tcp it spawns rank 0 and waits for the other ranks' nodes to say hello; they get
-// an Assignment with a fresh run id and connect their communicators to rank 0. A rank that fails before the first READY ends the node
-// (on_fatal with the rank's exit code); later failures stop the whole group, tell the scheduler, and start over.
+// With threads it spawns every rank worker itself. With tcp it spawns rank 0 and waits for the other ranks' nodes to
+// say hello; they get an Assignment with a fresh run id and connect their communicators to rank 0. A rank that fails
+// before the first READY ends the node (on_fatal with the rank's exit code); later failures stop the whole group, tell
+// the scheduler, and start over.
 #pragma once
 
 #include "actors/handles.hpp"
@@ -10,8 +11,8 @@
 
 namespace tandem::actors {
 
-// Answers (start), (rank_state, RankState, worker), (ranks_down, reason), (hello, Hello, node) -> Assignment, (drain) -> drained,
-// (inspect). `board` outlives the actor system.
+// Answers (start), (rank_state, RankState, worker), (ranks_down, reason), (hello, Hello, node) -> Assignment, (drain)
+// -> drained, (inspect). `board` outlives the actor system.
 caf::actor spawn_supervisor(caf::actor_system& system, NodeOptions options, SnapshotBoard* board);
 
 // Gives the supervisor the scheduler that is told about the ranks; sent once, before (start).

@@ -1,4 +1,4 @@
-// See worker_node.hpp.
+// Finds the head, says hello, runs the assigned rank, and starts over when the generation ends.
 #include "actors/worker_node.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int exit_usage = 2;
 constexpr int exit_peer_lost = 12;
-constexpr auto hello_timeout = std::chrono::seconds(86'400);  // the head answers when its group is complete; its death ends the wait
+constexpr auto hello_timeout =
+    std::chrono::seconds(86'400);  // the head answers when its group is complete; its death ends the wait
 
 struct WorkerState {
   static inline const char* name = "worker-node";
@@ -37,8 +38,9 @@ void die(Self self, int exit_code, const std::string& reason) {
 void retry_later(Self self, const std::string& why) {
   WorkerState& state = self->state;
   if (self->clock().now() - state.head_lost > state.options.head_timeout)
-    return die(self, exit_peer_lost, fmt::format("no head at {}:{}: {}", state.options.node.fabric_host,
-                                                 state.options.node.rendezvous_port + 1, why));
+    return die(self, exit_peer_lost,
+               fmt::format("no head at {}:{}: {}", state.options.node.fabric_host,
+                           state.options.node.rendezvous_port + 1, why));
   self->delayed_send(self, state.options.retry_delay, tick_atom::value);
 }
 
@@ -54,8 +56,12 @@ void run_rank(Self self, const Assignment& assignment) {
   group.port = assignment.port;
   group.token = assignment.run_id;
   group.timeout = state.options.node.collective_timeout;
-  RankWorkerOptions worker{state.options.rank, assignment.run_id, state.options.node.engine,
-                           [group] { return gpu::make_tcp_communicator(group); }, state.control, state.head};
+  RankWorkerOptions worker{state.options.rank,
+                           assignment.run_id,
+                           state.options.node.engine,
+                           [group] { return gpu::make_tcp_communicator(group); },
+                           state.control,
+                           state.head};
   state.worker = spawn_rank_worker(self->system(), std::move(worker));
   self->monitor(state.worker);
   self->send(state.worker, start_atom::value);
@@ -128,7 +134,8 @@ caf::behavior worker_behavior(Self self, WorkerNodeOptions options) {
       },
       [self](drain_atom) { on_drain(self); },
       [self](inspect_atom) {
-        return fmt::format(R"({{"actor":"worker-node","rank":{},"run_id":"{}"}})", self->state.options.rank, self->state.run_id);
+        return fmt::format(R"({{"actor":"worker-node","rank":{},"run_id":"{}"}})", self->state.options.rank,
+                           self->state.run_id);
       },
   };
 }

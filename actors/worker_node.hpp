@@ -1,7 +1,8 @@
 // The worker node: the actor side of a process that runs one rank for a head elsewhere.
 //
-// It connects to the head's supervisor, says hello, runs the rank it is assigned, and says hello again when that generation is over.
-// A head that refuses it ends the node (exit code 2); a head that stays away for `head_timeout` does too (12).
+// It connects to the head's supervisor, says hello, runs the rank it is assigned, and says hello again when that
+// generation is over. A head that refuses it ends the node (exit code 2); a head that stays away for `head_timeout`
+// does too (12).
 #pragma once
 
 #include "actors/handles.hpp"

@@ -7,19 +7,32 @@ namespace tandem {
 
 const char* to_string(ErrorCode code) noexcept {
   switch (code) {
-    case ErrorCode::io: return "io";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::bad_format: return "bad_format";
-    case ErrorCode::bad_config: return "bad_config";
-    case ErrorCode::mismatch: return "mismatch";
-    case ErrorCode::out_of_range: return "out_of_range";
-    case ErrorCode::corrupt: return "corrupt";
-    case ErrorCode::resource: return "resource";
-    case ErrorCode::timeout: return "timeout";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::unavailable: return "unavailable";
-    case ErrorCode::invalid_argument: return "invalid_argument";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::bad_format:
+      return "bad_format";
+    case ErrorCode::bad_config:
+      return "bad_config";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::out_of_range:
+      return "out_of_range";
+    case ErrorCode::corrupt:
+      return "corrupt";
+    case ErrorCode::resource:
+      return "resource";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::unavailable:
+      return "unavailable";
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -1,7 +1,8 @@
-// ConfigFields: typed, range-checked access to one object of config.json, so that reading a configuration is a list of lines.
+// ConfigFields: typed, range-checked access to one object of config.json, so that reading a configuration is a list of
+// lines.
 //
-// The first fault wins: later reads return their lower bound or fallback, and error() tells what was wrong. Integers must be JSON
-// integers; numbers may be either; null counts as absent.
+// The first fault wins: later reads return their lower bound or fallback, and error() tells what was wrong. Integers
+// must be JSON integers; numbers may be either; null counts as absent.
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -1,7 +1,8 @@
 // Engine: one rank of the model. Loads a checkpoint, owns all memory of the sequences, executes step plans.
 //
-// One thread uses an Engine at a time (the rank worker's own thread). All ranks of a group call step() with the same plans in the same
-// order; they meet inside through the Communicator. After an error of step() the engine is dead: its state may differ between ranks.
+// One thread uses an Engine at a time (the rank worker's own thread). All ranks of a group call step() with the same
+// plans in the same order; they meet inside through the Communicator. After an error of step() the engine is dead: its
+// state may differ between ranks.
 #pragma once
 
 #include <atomic>
@@ -18,31 +19,33 @@
 namespace tandem::gpu {
 
 struct EngineOptions {
-  std::filesystem::path model;       // folder in one of the loadable layouts
+  std::filesystem::path model;  // folder in one of the loadable layouts
   std::string numerics = "serve";
-  std::int64_t max_positions = 0;    // longest sequence; 0 = the model's own limit
-  std::int64_t kv_tokens = 0;        // positions that the page pools hold over all sequences; 0 = lanes_max * max_positions, capped
-  int lanes_max = 8;                 // sequences that may be open at once
-  int chunk_rows_max = 512;          // most rows of one sequence in one step
-  int threads = 0;                   // compute threads of this rank; 0 = cores / ranks
-  bool draft = true;                 // load and run the draft network if the checkpoint has one
-  std::filesystem::path cache_folder;  // keeps what is costly to derive from the model folder (token map); empty = nothing is kept
+  std::int64_t max_positions = 0;  // longest sequence; 0 = the model's own limit
+  std::int64_t kv_tokens =
+      0;              // positions that the page pools hold over all sequences; 0 = lanes_max * max_positions, capped
+  int lanes_max = 8;  // sequences that may be open at once
+  int chunk_rows_max = 512;  // most rows of one sequence in one step
+  int threads = 0;           // compute threads of this rank; 0 = cores / ranks
+  bool draft = true;         // load and run the draft network if the checkpoint has one
+  std::filesystem::path
+      cache_folder;  // keeps what is costly to derive from the model folder (token map); empty = nothing is kept
 };
 
 // What a rank knows about itself once loaded.
 struct EngineInfo {
-  std::string model_name;            // folder name
+  std::string model_name;  // folder name
   int layers = 0;
   std::int64_t vocab_size = 0;
   std::int64_t max_positions = 0;
-  std::int64_t page_tokens = 0;      // positions per unit of the scheduler's page accounting
+  std::int64_t page_tokens = 0;  // positions per unit of the scheduler's page accounting
   std::int64_t pages_total = 0;
   int lanes_max = 0;
   int chunk_rows_max = 0;
-  int drafts_max = 0;                // 0 = no draft network
+  int drafts_max = 0;  // 0 = no draft network
   std::size_t weight_bytes = 0;
   std::size_t cache_bytes = 0;
-  std::uint64_t config_hash = 0;     // equal on all ranks or they must not work together
+  std::uint64_t config_hash = 0;  // equal on all ranks or they must not work together
   TokenId bos_id = 0, eos_id = 1, pad_id = 2;
 };
 
@@ -53,13 +56,15 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual const EngineInfo& info() const noexcept = 0;
-  // Executes one plan. Errors: mismatch (plan hash differs between ranks), cancelled, timeout, unavailable (a peer is gone), io
-  // (Engram rows unreadable), invalid_argument (a plan that breaks the contract: unknown id, wrong start, too many rows).
+  // Executes one plan. Errors: mismatch (plan hash differs between ranks), cancelled, timeout, unavailable (a peer is
+  // gone), io (Engram rows unreadable), invalid_argument (a plan that breaks the contract: unknown id, wrong start, too
+  // many rows).
   virtual Result<StepResult> step(const StepPlan& plan) = 0;
 };
 
-// Loads this rank of the model. `communicator` must outlive the engine. `stop` (may be null) ends loading early with `cancelled`.
-Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator, const LoadProgress& progress,
-                                            const std::atomic<bool>* stop);
+// Loads this rank of the model. `communicator` must outlive the engine. `stop` (may be null) ends loading early with
+// `cancelled`.
+Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator,
+                                            const LoadProgress& progress, const std::atomic<bool>* stop);
 
 }  // namespace tandem::gpu

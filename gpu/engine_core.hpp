@@ -1,5 +1,5 @@
-// EngineCore: the Engine over a loaded Model. A step is: agree on the plan, close and open lanes, one forward pass over all rows, sample,
-// commit, prepare the next drafts.
+// EngineCore: the Engine over a loaded Model. A step is: agree on the plan, close and open lanes, one forward pass over
+// all rows, sample, commit, prepare the next drafts.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// See engine_sampler.hpp.
+// A lane draws through gpu/sampling; what is kept here is only what the next draw depends on.
 #include "gpu/engine_sampler.hpp"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// LaneSampler: how one sequence of an engine draws its tokens: parameters, what was generated so far, and the thinking budget.
+// LaneSampler: how one sequence of an engine draws its tokens: parameters, what was generated so far, and the thinking
+// budget.
 //
-// A draw depends on the logits, the tokens before it and (seed, position) only, so that a token is the same whether it is drawn in
-// decode, in a verify row, in any batch or again after a crash.
+// A draw depends on the logits, the tokens before it and (seed, position) only, so that a token is the same whether it
+// is drawn in decode, in a verify row, in any batch or again after a crash.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ class LaneSampler {
 
   // Tells the prompt, replayed ids included, before the first draw.
   void begin(std::span<const TokenId> prompt);
-  // Draws the token of `position` from the model's logits and counts it as generated. Errors: corrupt if the logits are not finite.
+  // Draws the token of `position` from the model's logits and counts it as generated. Errors: corrupt if the logits are
+  // not finite.
   Result<SampledToken> sample(std::span<const float> logits, std::int64_t position);
 
  private:

@@ -1,6 +1,7 @@
 // Linear: one weight matrix W [n outputs, k inputs] in the format that its file has; y = x W^T, no bias.
 //
-// The codes stay compact in memory; a backend may add its own packed form in `packed` (set once by Ops::prepare, then read only).
+// The codes stay compact in memory; a backend may add its own packed form in `packed` (set once by Ops::prepare, then
+// read only).
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@
 namespace tandem::gpu {
 
 enum class WeightFormat : std::uint8_t {
-  bf16,          // codes: n*k bf16
-  f32,           // codes: n*k f32
-  fp8_block32,   // codes: n*k e4m3; scales: [ceil(n/32), ceil(k/32)] e8m0; w = e4m3 * 2^(s-127)
-  fp4_block32,   // codes: n*k/2 bytes, low nibble = even column; scales: [n, k/32] e8m0
-  exl3,          // trellis codes with Hadamard signs
+  bf16,         // codes: n*k bf16
+  f32,          // codes: n*k f32
+  fp8_block32,  // codes: n*k e4m3; scales: [ceil(n/32), ceil(k/32)] e8m0; w = e4m3 * 2^(s-127)
+  fp4_block32,  // codes: n*k/2 bytes, low nibble = even column; scales: [n, k/32] e8m0
+  exl3,         // trellis codes with Hadamard signs
 };
 
 struct Linear {
-  std::string name;             // checkpoint name without ".weight"
+  std::string name;  // checkpoint name without ".weight"
   WeightFormat format = WeightFormat::bf16;
-  std::int64_t n = 0;           // outputs on this rank
-  std::int64_t k = 0;           // inputs on this rank
+  std::int64_t n = 0;  // outputs on this rank
+  std::int64_t k = 0;  // inputs on this rank
   Buffer codes;
   Buffer scales;
   std::shared_ptr<const void> packed;  // the backend's own layout, if it has one

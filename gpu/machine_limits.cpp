@@ -1,5 +1,5 @@
-// See machine_limits.hpp. Both loops are as plain as can be: the best of several repetitions is the limit, since anything else that runs
-// on the machine only ever makes a repetition slower.
+// See machine_limits.hpp. Both loops are as plain as can be: the best of several repetitions is the limit, since
+// anything else that runs on the machine only ever makes a repetition slower.
 #include "gpu/machine_limits.hpp"
 
 #include "gpu/cpu/simd/targets.hpp"
@@ -52,7 +52,9 @@ double MultiplyAdd(std::size_t rounds, float* sink) {
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(d));
 }
 
-const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
+const char* TargetName() {
+  return hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tandem::gpu
@@ -74,7 +76,8 @@ HWY_EXPORT(TargetName);
 
 namespace {
 
-constexpr std::size_t words_per_thread = std::size_t{16} << 20;  // 128 MiB: larger than the last-level cache share of a thread
+constexpr std::size_t words_per_thread = std::size_t{16}
+                                         << 20;  // 128 MiB: larger than the last-level cache share of a thread
 constexpr std::size_t rounds = 4'000'000;
 constexpr int repetitions = 4;
 

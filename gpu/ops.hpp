@@ -1,8 +1,10 @@
-// Ops: every operation of the forward pass, over plain device tensors. The model (gpu/model) is written once against it.
+// Ops: every operation of the forward pass, over plain device tensors. The model (gpu/model) is written once against
+// it.
 //
-// Activations are f32 tensors on the CPU backend, holding bf16 values where Numerics says so. Row r of every result depends on row r
-// of the inputs alone, and its reductions have an order that depends on the weight's K only: never on the number of rows, the
-// chunking, the batch or the rank count. That is what makes a row's bits independent of how it was scheduled.
+// Activations are f32 tensors on the CPU backend, holding bf16 values where Numerics says so. Row r of every result
+// depends on row r of the inputs alone, and its reductions have an order that depends on the weight's K only: never on
+// the number of rows, the chunking, the batch or the rank count. That is what makes a row's bits independent of how it
+// was scheduled.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +22,29 @@ namespace tandem::gpu {
 struct RopeView {
   const float* cos = nullptr;
   const float* sin = nullptr;
-  int pairs = 0;                 // R / 2
+  int pairs = 0;  // R / 2
   std::int64_t positions = 0;
 };
 
-// Coefficients of one mHC site: pre [T, C], post [T, C], comb [T, C*C] (comb[j*C + k]: source stream j to target stream k).
+// Coefficients of one mHC site: pre [T, C], post [T, C], comb [T, C*C] (comb[j*C + k]: source stream j to target stream
+// k).
 struct HcMix {
   Tensor pre, post, comb;
 };
 
 // How a linear treats its input and output.
 struct LinearMode {
-  bool q8 = false;          // quantise x per 32 channels first (only with FP8/FP4 weights)
-  bool round_output = true; // round y to bf16
+  bool q8 = false;           // quantise x per 32 channels first (only with FP8/FP4 weights)
+  bool round_output = true;  // round y to bf16
 };
 
-// What one query row attends to. Both lists may be empty only for the compressed part; a row always sees its own window entry.
+// What one query row attends to. Both lists may be empty only for the compressed part; a row always sees its own window
+// entry.
 struct AttentionRow {
-  RecordRing window;             // this layer's ring of the row's sequence
-  std::int64_t window_first = 0; // first visible position, max(0, p - W + 1)
-  std::int64_t window_last = 0;  // last visible position, inclusive: p itself (draft rows: see below)
-  PagedRecords compressed;       // the source layer's entries
+  RecordRing window;                       // this layer's ring of the row's sequence
+  std::int64_t window_first = 0;           // first visible position, max(0, p - W + 1)
+  std::int64_t window_last = 0;            // last visible position, inclusive: p itself (draft rows: see below)
+  PagedRecords compressed;                 // the source layer's entries
   const std::int32_t* selected = nullptr;  // entry numbers, any order
   std::int32_t selected_count = 0;
 };
@@ -52,8 +56,8 @@ struct AttentionCall {
   const float* sink = nullptr;
   int heads = 0;
   int head_dim = 0;
-  // Online softmax over 64-key blocks counted from the row's own first key, window keys first; exps cast to bf16 before the value
-  // product when true (reference rounding); out rounded to bf16 when true.
+  // Online softmax over 64-key blocks counted from the row's own first key, window keys first; exps cast to bf16 before
+  // the value product when true (reference rounding); out rounded to bf16 when true.
   bool bf16 = true;
   Tensor out;
 };
@@ -61,11 +65,11 @@ struct AttentionCall {
 // One row of the indexer: scores I(p, j) = sum_h w_h * relu(iq_h . ik_j), j < visible; the best `topk` of them.
 struct IndexRow {
   PagedRecords keys;
-  std::int32_t visible = 0;                    // n_c(p)
+  std::int32_t visible = 0;                       // n_c(p)
   const std::uint64_t* candidate_mask = nullptr;  // bit b: block b may be used; null = all
-  std::uint64_t* publish_mask = nullptr;       // set when this layer publishes: best blocks, newest block always in
-  std::int32_t* selected = nullptr;            // [topk] out, unused slots -1
-  std::int32_t* selected_count = nullptr;      // out
+  std::uint64_t* publish_mask = nullptr;          // set when this layer publishes: best blocks, newest block always in
+  std::int32_t* selected = nullptr;               // [topk] out, unused slots -1
+  std::int32_t* selected_count = nullptr;         // out
 };
 
 struct IndexCall {
@@ -86,13 +90,13 @@ struct Routing {
 };
 
 struct MoeCall {
-  Tensor x;                    // [T, D]
+  Tensor x;  // [T, D]
   Routing routing;
   const MoeWeights* weights = nullptr;
   double swiglu_limit = 10;
   Numerics numerics;
-  // partials [slices*T, D] f32, slice-major: routed + shared, not yet summed over slices and ranks. With fp32_partials false there
-  // is one slice and the caller gets the finished, rounded sum.
+  // partials [slices*T, D] f32, slice-major: routed + shared, not yet summed over slices and ranks. With fp32_partials
+  // false there is one slice and the caller gets the finished, rounded sum.
   Tensor out;
 };
 
@@ -123,26 +127,33 @@ class Ops {
   // out = mean over streams, rounded if `round` (DSpark tap).
   virtual void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) = 0;
 
-  // Rotates the last 2*pairs channels of every head of x [T, heads*dim] in place by the angle of positions[t]; conjugate if inverse.
+  // Rotates the last 2*pairs channels of every head of x [T, heads*dim] in place by the angle of positions[t];
+  // conjugate if inverse.
   virtual void rope(Tensor x, int heads, std::span<const std::int64_t> positions, const RopeView& table, bool inverse,
                     bool round) = 0;
   // Fake-quantises in place: MXFP4 per 32 channels (index queries).
   virtual void quantise_x4(Tensor x) = 0;
   // Writes row t of x as record positions[t] of rings[t] (W8 or f32, the ring knows).
-  virtual void write_window(const Tensor& x, std::span<const RecordRing> rings, std::span<const std::int64_t> positions) = 0;
+  virtual void write_window(const Tensor& x, std::span<const RecordRing> rings,
+                            std::span<const std::int64_t> positions) = 0;
   // Writes row t of x as entry entries[t] of caches[t] (N4, X4 or f32).
-  virtual void write_entries(const Tensor& x, std::span<const PagedRecords> caches, std::span<const std::int32_t> entries) = 0;
+  virtual void write_entries(const Tensor& x, std::span<const PagedRecords> caches,
+                             std::span<const std::int32_t> entries) = 0;
   // z = softmax over the two rows of (ga, gb) applied to (ka, kb), per channel, rounded if `round`. All [T, d].
-  virtual void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round, Tensor z) = 0;
+  virtual void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round,
+                         Tensor z) = 0;
 
   virtual void attention(const AttentionCall& call) = 0;
   virtual void index_select(const IndexCall& call) = 0;
 
-  // s = sqrt(softplus(x gate^T / temperature)); the best k of s + bias; weights s / (sum + 1e-20) * scaling. FP32 throughout.
-  virtual void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling, Routing out) = 0;
+  // s = sqrt(softplus(x gate^T / temperature)); the best k of s + bias; weights s / (sum + 1e-20) * scaling. FP32
+  // throughout.
+  virtual void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling,
+                     Routing out) = 0;
   virtual void moe(const MoeCall& call) = 0;
 
-  // S_s += sigmoid(copysign(sqrt(max(|z|, 1e-6)), z)) * value, z from the keys in kv [T, (C+1)*D]; rows with keep[t] == 0 unchanged.
+  // S_s += sigmoid(copysign(sqrt(max(|z|, 1e-6)), z)) * value, z from the keys in kv [T, (C+1)*D]; rows with keep[t] ==
+  // 0 unchanged.
   virtual void engram_gate(Tensor streams, const Tensor& kv, const EngramWeights& weights, const std::uint8_t* keep,
                            const ModelConfig& config, bool round) = 0;
 };

@@ -1,12 +1,12 @@
-// See step_cost.hpp.
+// Counts the matrices that one token passes through, layer by layer, as the forward pass does.
 #include "gpu/step_cost.hpp"
 
 namespace tandem::gpu {
 
 namespace {
 
-constexpr double bytes_fp8 = 1.0 + 1.0 / 1024;    // a scale byte a 32x32 block
-constexpr double bytes_fp4 = 0.5 + 1.0 / 32;      // a scale byte 32 columns
+constexpr double bytes_fp8 = 1.0 + 1.0 / 1024;  // a scale byte a 32x32 block
+constexpr double bytes_fp4 = 0.5 + 1.0 / 32;    // a scale byte 32 columns
 constexpr double bytes_bf16 = 2;
 constexpr double bytes_f32 = 4;
 
@@ -57,7 +57,8 @@ StepCost cost_of_token(const ModelConfig& config) {
     add_attention(sum, config, role);
     add_moe(sum, config);
     if (role.has_engram)
-      sum.add((config.hc_mult + 1.0) * config.hidden, config.engram.row_width(), config.low_precision_weights ? bytes_fp8 : bytes_bf16);
+      sum.add((config.hc_mult + 1.0) * config.hidden, config.engram.row_width(),
+              config.low_precision_weights ? bytes_fp8 : bytes_bf16);
   }
   sum.add(config.vocab_size, config.hidden, bytes_bf16);
   return sum.cost();

@@ -1,7 +1,7 @@
 // Plain views of device memory: what every operation of the model takes and gives. A Tensor owns nothing.
 //
-// A Tensor is a row-major matrix [rows, cols] with a row stride; vectors are one row. Owned memory is a Buffer (64-byte aligned
-// bytes whose release function belongs to the backend that made it).
+// A Tensor is a row-major matrix [rows, cols] with a row stride; vectors are one row. Owned memory is a Buffer (64-byte
+// aligned bytes whose release function belongs to the backend that made it).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,9 @@ struct Buffer {
   // Returns `bytes` zeroed host bytes aligned to 64.
   static Buffer host(std::size_t bytes);
   template <class T>
-  T* as() const noexcept { return reinterpret_cast<T*>(data.get()); }
+  T* as() const noexcept {
+    return reinterpret_cast<T*>(data.get());
+  }
 };
 
 struct Tensor {
@@ -43,7 +45,9 @@ struct Tensor {
     return {data, DType::i32, rows, cols, cols};
   }
   template <class T>
-  T* row(std::int64_t r) const noexcept { return static_cast<T*>(data) + r * stride; }
+  T* row(std::int64_t r) const noexcept {
+    return static_cast<T*>(data) + r * stride;
+  }
   // Returns rows [first, first + count) of this matrix.
   Tensor slice_rows(std::int64_t first, std::int64_t count) const noexcept;
   // Returns columns [first, first + count) of this matrix.

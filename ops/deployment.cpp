@@ -1,4 +1,4 @@
-// See deployment.hpp.
+// Flags, settings and defaults turned into the options of the libraries.
 
 #include "ops/deployment.hpp"
 
@@ -25,12 +25,15 @@ struct Flag {
 
 // Every setting can be given in the file or the environment; these are common enough to have a flag.
 constexpr Flag flags_table[] = {
-    {"--model", "model.dir"},          {"--name", "model.names"},           {"--numerics", "model.numerics"},
-    {"--ranks", "ranks"},              {"--transport", "transport"},        {"--threads", "threads"},
-    {"--fabric-host", "fabric.host"},  {"--rdv-port", "rdv.port"},          {"--context", "context.max"},
-    {"--kv-tokens", "kv.tokens"},      {"--lanes", "lanes.max"},            {"--drafts", "draft.tokens"},
-    {"--draft-lanes", "draft.lanes"},  {"--host", "api.host"},              {"--port", "api.port"},
-    {"--key-file", "api.key_file"},    {"--state-dir", "state.dir"},        {"--effort", "reasoning.default"},
+    {"--model", "model.dir"},         {"--name", "model.names"},
+    {"--numerics", "model.numerics"}, {"--ranks", "ranks"},
+    {"--transport", "transport"},     {"--threads", "threads"},
+    {"--fabric-host", "fabric.host"}, {"--rdv-port", "rdv.port"},
+    {"--context", "context.max"},     {"--kv-tokens", "kv.tokens"},
+    {"--lanes", "lanes.max"},         {"--drafts", "draft.tokens"},
+    {"--draft-lanes", "draft.lanes"}, {"--host", "api.host"},
+    {"--port", "api.port"},           {"--key-file", "api.key_file"},
+    {"--state-dir", "state.dir"},     {"--effort", "reasoning.default"},
 };
 
 const char* help_of(const char* key) {
@@ -91,7 +94,8 @@ void add_deployment_flags(CLI::App& verb, DeploymentFlags& flags) {
   verb.add_option("--config", flags.config, "file of KEY=VALUE settings");
   for (const Flag& flag : flags_table)
     verb.add_option_function<std::string>(
-        flag.names, [&flags, key = flag.key](const std::string& value) { flags.given[key] = value; }, help_of(flag.key));
+        flag.names, [&flags, key = flag.key](const std::string& value) { flags.given[key] = value; },
+        help_of(flag.key));
   verb.add_option_function<std::vector<std::string>>(
       "--set",
       [&flags](const std::vector<std::string>& pairs) {
@@ -174,13 +178,16 @@ Result<fs::path> state_folder(const Settings& settings) {
   if (folder.empty() && xdg != nullptr && *xdg != 0) folder = fs::path(xdg) / "tandem";
   if (folder.empty() && geteuid() == 0) folder = "/var/lib/tandem";
   if (folder.empty() && home != nullptr) folder = fs::path(home) / ".local" / "state" / "tandem";
-  if (folder.empty()) return Error{ErrorCode::bad_config, "state.dir", "no HOME and no state.dir", "a folder for locks and keys"};
+  if (folder.empty())
+    return Error{ErrorCode::bad_config, "state.dir", "no HOME and no state.dir", "a folder for locks and keys"};
   std::error_code error;
   if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
   if (error) return Error{ErrorCode::io, folder.string(), error.message(), "a writable folder"};
   return folder;
 }
 
-std::string build_id() { return std::string(TANDEM_VERSION) + "-p" + std::to_string(actors::protocol_version); }
+std::string build_id() {
+  return std::string(TANDEM_VERSION) + "-p" + std::to_string(actors::protocol_version);
+}
 
 }  // namespace tandem::ops

@@ -1,4 +1,4 @@
-// See instance_lock.hpp.
+// The lock is flock on a file; the owner of a port is found through /proc.
 #include "ops/instance_lock.hpp"
 
 #include <fcntl.h>
@@ -62,9 +62,8 @@ bool answers_livez(const std::string& host, std::uint16_t port) {
     if (failed) return;
     asio::async_write(socket, asio::buffer(request), [&](auto failed_write, std::size_t) {
       if (failed_write) return;
-      asio::async_read(socket, asio::buffer(answer), [&](auto failed_read, std::size_t) {
-        is_alive = !failed_read && answer == "HTTP/1.1 200";
-      });
+      asio::async_read(socket, asio::buffer(answer),
+                       [&](auto failed_read, std::size_t) { is_alive = !failed_read && answer == "HTTP/1.1 200"; });
     });
   });
   context.run_for(std::chrono::seconds(2));

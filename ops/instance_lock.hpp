@@ -1,6 +1,7 @@
 // One server per address and state folder: the lock that proves that "ours" is alive, and who else holds a port.
 //
-// The lock is a file held by flock: it is free the moment its process is gone, however it went. A pid or a name proves nothing.
+// The lock is a file held by flock: it is free the moment its process is gone, however it went. A pid or a name proves
+// nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// See process_signals.hpp.
+// Signals are blocked everywhere and taken by sigwait in the main thread: no handler runs, nothing is
+// async-signal-unsafe.
 #include "ops/process_signals.hpp"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 namespace tandem::ops {
 

@@ -1,7 +1,8 @@
 // The settings of a deployment: one table row a key, with its range, default and meaning.
 //
-// Precedence: command-line flag > file > environment > default. A file holds KEY=VALUE lines, is parsed and never executed; the
-// environment name of `api.port` is TANDEM_API_PORT. Errors name file:line, flag or variable, the value and what is accepted.
+// Precedence: command-line flag > file > environment > default. A file holds KEY=VALUE lines, is parsed and never
+// executed; the environment name of `api.port` is TANDEM_API_PORT. Errors name file:line, flag or variable, the value
+// and what is accepted.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ struct SettingRow {
   const char* key;
   SettingKind kind;
   const char* fallback;
-  std::int64_t low, high;    // integers
-  const char* choices;       // "a|b|c"
+  std::int64_t low, high;  // integers
+  const char* choices;     // "a|b|c"
   const char* help;
 };
 

@@ -35,9 +35,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_key(std::string_view key) {
   const auto& table = setting_table();
-  return std::min_element(table.begin(), table.end(), [key](const SettingRow& a, const SettingRow& b) {
-           return edit_distance(key, a.key) < edit_distance(key, b.key);
-         })->key;
+  return std::min_element(table.begin(), table.end(),
+                          [key](const SettingRow& a, const SettingRow& b) {
+                            return edit_distance(key, a.key) < edit_distance(key, b.key);
+                          })
+      ->key;
 }
 
 std::string environment_name(std::string_view key) {
@@ -125,7 +127,8 @@ Result<Settings> Settings::resolve(const std::map<std::string, std::string>& fla
     if (environment != nullptr) value = {environment, "environment " + variable};
     if (auto it = in_file->find(row.key); it != in_file->end()) {
       if (environment != nullptr && it->second.value != environment)
-        settings.notes_.push_back(fmt::format("{} comes from {}, not from the environment", row.key, it->second.origin));
+        settings.notes_.push_back(
+            fmt::format("{} comes from {}, not from the environment", row.key, it->second.origin));
       value = it->second;
     }
     if (auto it = flags.find(row.key); it != flags.end()) value = {it->second, "command line"};
@@ -135,9 +138,13 @@ Result<Settings> Settings::resolve(const std::map<std::string, std::string>& fla
   return settings;
 }
 
-const std::string& Settings::text(std::string_view key) const { return values_.find(key)->second.value; }
+const std::string& Settings::text(std::string_view key) const {
+  return values_.find(key)->second.value;
+}
 
-std::int64_t Settings::integer(std::string_view key) const { return parse_integer(text(key)).value_or(0); }
+std::int64_t Settings::integer(std::string_view key) const {
+  return parse_integer(text(key)).value_or(0);
+}
 
 std::vector<std::string> Settings::list(std::string_view key) const {
   std::vector<std::string> entries;
@@ -153,8 +160,10 @@ std::vector<std::string> Settings::list(std::string_view key) const {
 std::string Settings::hash() const {
   // FNV-1a over what decides the numbers and the shapes; addresses and limits of the front end may differ.
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char* key : {"model.numerics", "ranks", "context.max", "kv.tokens", "lanes.max", "step.rows", "draft.tokens"})
-    for (const char c : std::string(key) + "=" + text(key) + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  for (const char* key :
+       {"model.numerics", "ranks", "context.max", "kv.tokens", "lanes.max", "step.rows", "draft.tokens"})
+    for (const char c : std::string(key) + "=" + text(key) + "\n")
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return fmt::format("{:016x}", hash);
 }
 

@@ -1,7 +1,9 @@
-// Communicator: how the ranks of one model exchange tensors. Control messages never use it, tensors never use anything else.
+// Communicator: how the ranks of one model exchange tensors. Control messages never use it, tensors never use anything
+// else.
 //
-// Every rank calls the same operations in the same order. Results are identical on all ranks, bit for bit: sums are formed in rank
-// order from gathered parts. Every wait has a deadline; after the first error the communicator is dead and every call fails at once.
+// Every rank calls the same operations in the same order. Results are identical on all ranks, bit for bit: sums are
+// formed in rank order from gathered parts. Every wait has a deadline; after the first error the communicator is dead
+// and every call fails at once.
 #pragma once
 
 #include <chrono>
@@ -38,12 +40,13 @@ struct TcpGroup {
   int size = 1;
   std::string host = "127.0.0.1";  // rank 0 listens here, the others connect here
   std::uint16_t port = 0;
-  std::string token;               // run id: peers that say another one are refused
+  std::string token;  // run id: peers that say another one are refused
   std::chrono::milliseconds connect_timeout{30'000};
   std::chrono::milliseconds timeout{120'000};
 };
 
-// Connects this process to the group (blocking; every rank calls it). Errors: timeout, unavailable, mismatch (token, size, rank taken).
+// Connects this process to the group (blocking; every rank calls it). Errors: timeout, unavailable, mismatch (token,
+// size, rank taken).
 Result<std::unique_ptr<Communicator>> make_tcp_communicator(const TcpGroup& group);
 
 }  // namespace tandem::gpu

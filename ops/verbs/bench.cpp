@@ -1,5 +1,5 @@
-// `tandem bench`: prefill and decode speed of a model on this machine, without HTTP and actors, as shares of the machine's own limits
-// measured in the same run.
+// `tandem bench`: prefill and decode speed of a model on this machine, without HTTP and actors, as shares of the
+// machine's own limits measured in the same run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,9 @@ struct Arguments {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 // All ranks of the model as threads of this process.
 class Group {
@@ -47,12 +49,15 @@ class Group {
     options.lanes_max = arguments.lanes;
     options.max_positions = arguments.prompt + arguments.decode + 8;
     options.threads = arguments.threads > 0 ? arguments.threads : std::max(1, cores / arguments.ranks);
-    if (arguments.ranks == 1) group.communicators_.push_back(gpu::make_solo_communicator());
-    else group.communicators_ = gpu::make_thread_communicators(arguments.ranks, std::chrono::minutes(2));
+    if (arguments.ranks == 1)
+      group.communicators_.push_back(gpu::make_solo_communicator());
+    else
+      group.communicators_ = gpu::make_thread_communicators(arguments.ranks, std::chrono::minutes(2));
     std::vector<std::future<Result<std::unique_ptr<gpu::Engine>>>> loading;
     for (auto& communicator : group.communicators_)
       loading.push_back(std::async(std::launch::async, [&options, &communicator] {
-        return gpu::load_engine(options, *communicator, [](double, const std::string&) {}, nullptr);
+        return gpu::load_engine(
+            options, *communicator, [](double, const std::string&) {}, nullptr);
       }));
     for (auto& one : loading) {
       auto engine = one.get();
@@ -88,8 +93,8 @@ std::vector<gpu::TokenId> random_prompt(std::int64_t vocabulary, int length) {
 
 struct Figures {
   double prefill_tokens_per_s = 0;
-  double decode_tokens_per_s = 0;   // all lanes
-  double tokens_per_step = 0;       // of one lane
+  double decode_tokens_per_s = 0;  // all lanes
+  double tokens_per_step = 0;      // of one lane
 };
 
 // Prefills `lanes` sequences, then decodes them together.
@@ -108,9 +113,11 @@ Result<Figures> measure(Group& group, const Arguments& arguments, int lanes, int
       open.max_tokens_total = static_cast<std::uint32_t>(arguments.prompt + arguments.decode + 8);
       if (at == 0) plan.open.push_back(open);
       const auto end = std::min(at + rows, prompt.size());
-      plan.prefill.push_back({open.id, static_cast<std::uint32_t>(at),
-                              {prompt.begin() + static_cast<std::ptrdiff_t>(at), prompt.begin() + static_cast<std::ptrdiff_t>(end)},
-                              end == prompt.size()});
+      plan.prefill.push_back(
+          {open.id,
+           static_cast<std::uint32_t>(at),
+           {prompt.begin() + static_cast<std::ptrdiff_t>(at), prompt.begin() + static_cast<std::ptrdiff_t>(end)},
+           end == prompt.size()});
       if (auto done = group.step(plan); !done) return done.error();
     }
   Figures figures;
@@ -139,23 +146,28 @@ Result<Figures> measure(Group& group, const Arguments& arguments, int lanes, int
   return figures;
 }
 
-void print_line(const Arguments& arguments, const gpu::MachineLimits& limits, const gpu::StepCost& cost, int lanes, int drafts,
-                const Figures& figures) {
-  // Prefill reads each weight once for many rows: arithmetic bounds it. One decoding lane reads every weight for one row: memory does.
+void print_line(const Arguments& arguments, const gpu::MachineLimits& limits, const gpu::StepCost& cost, int lanes,
+                int drafts, const Figures& figures) {
+  // Prefill reads each weight once for many rows: arithmetic bounds it. One decoding lane reads every weight for one
+  // row: memory does.
   const double prefill_share = figures.prefill_tokens_per_s * cost.flops / limits.flops_per_s;
   const double read_share = figures.decode_tokens_per_s * cost.weight_bytes / limits.read_bytes_per_s;
   const double flop_share = figures.decode_tokens_per_s * cost.flops / limits.flops_per_s;
   if (arguments.json) {
-    std::cout << fmt::format(R"({{"lanes":{},"drafts":{},"prefill_tokens_per_s":{:.1f},"prefill_flop_share":{:.4f},)"
-                             R"("decode_tokens_per_s":{:.1f},"decode_read_share":{:.4f},"decode_flop_share":{:.4f},"tokens_per_step":{:.2f}}})",
-                             lanes, drafts, figures.prefill_tokens_per_s, prefill_share, figures.decode_tokens_per_s, read_share,
-                             flop_share, figures.tokens_per_step)
-              << '\n';
+    std::cout
+        << fmt::format(
+               R"({{"lanes":{},"drafts":{},"prefill_tokens_per_s":{:.1f},"prefill_flop_share":{:.4f},)"
+               R"("decode_tokens_per_s":{:.1f},"decode_read_share":{:.4f},"decode_flop_share":{:.4f},"tokens_per_step":{:.2f}}})",
+               lanes, drafts, figures.prefill_tokens_per_s, prefill_share, figures.decode_tokens_per_s, read_share,
+               flop_share, figures.tokens_per_step)
+        << '\n';
     return;
   }
-  std::cout << fmt::format("{:5} {:6} | {:9.0f} tok/s {:5.1f} % of FLOP rate | {:9.1f} tok/s {:5.1f} % of bandwidth {:5.1f} % of FLOP rate | {:.2f}\n",
-                           lanes, drafts, figures.prefill_tokens_per_s, 100 * prefill_share, figures.decode_tokens_per_s,
-                           100 * read_share, 100 * flop_share, figures.tokens_per_step);
+  std::cout << fmt::format(
+      "{:5} {:6} | {:9.0f} tok/s {:5.1f} % of FLOP rate | {:9.1f} tok/s {:5.1f} % of bandwidth {:5.1f} % of FLOP rate "
+      "| {:.2f}\n",
+      lanes, drafts, figures.prefill_tokens_per_s, 100 * prefill_share, figures.decode_tokens_per_s, 100 * read_share,
+      100 * flop_share, figures.tokens_per_step);
 }
 
 int bench(const Arguments& arguments) {
@@ -167,14 +179,18 @@ int bench(const Arguments& arguments) {
   if (!config) return fail(config.error(), exit_load_error);
   auto group = Group::load(arguments);
   if (!group) return fail(group.error(), exit_load_error);
-  const int threads = arguments.threads > 0 ? arguments.threads * arguments.ranks : static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = arguments.threads > 0 ? arguments.threads * arguments.ranks
+                                            : static_cast<int>(std::thread::hardware_concurrency());
   const gpu::MachineLimits limits = gpu::measure_machine_limits(threads);
   const gpu::StepCost cost = gpu::cost_of_token(*config);
   if (!arguments.json)
-    std::cout << fmt::format("{} ranks, {} threads, {}: {:.1f} GB/s read, {:.1f} GFLOP/s; a token costs {:.2f} MFLOP, {:.2f} MB of weights\n",
-                             arguments.ranks, threads, limits.simd, limits.read_bytes_per_s / 1e9, limits.flops_per_s / 1e9,
-                             cost.flops / 1e6, cost.weight_bytes / 1e6)
-              << "lanes drafts | prefill                           | decode                                                      | tokens/step\n";
+    std::cout << fmt::format(
+                     "{} ranks, {} threads, {}: {:.1f} GB/s read, {:.1f} GFLOP/s; a token costs {:.2f} MFLOP, {:.2f} "
+                     "MB of weights\n",
+                     arguments.ranks, threads, limits.simd, limits.read_bytes_per_s / 1e9, limits.flops_per_s / 1e9,
+                     cost.flops / 1e6, cost.weight_bytes / 1e6)
+              << "lanes drafts | prefill                           | decode                                            "
+                 "          | tokens/step\n";
   std::uint64_t step = 0;
   for (const auto& [lanes, drafts] : {std::pair{1, 0}, {1, arguments.drafts}, {arguments.lanes, 0}}) {
     auto figures = measure(*group, arguments, lanes, std::min(drafts, group->info().drafts_max), step);
@@ -192,11 +208,18 @@ void add_bench(CLI::App& app, Run& run) {
   verb->add_option("--model", arguments->model, "model folder")->required();
   verb->add_option("--numerics", arguments->numerics, "serve, s32 or noq8")->capture_default_str();
   verb->add_option("--ranks", arguments->ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
-  verb->add_option("--threads", arguments->threads, "compute threads of one rank; 0 = cores / ranks")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", arguments->threads, "compute threads of one rank; 0 = cores / ranks")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--prompt", arguments->prompt, "prompt tokens")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--decode", arguments->decode, "tokens generated per lane")->check(CLI::Range(16, 1 << 20))->capture_default_str();
-  verb->add_option("--lanes", arguments->lanes, "lanes of the batch measurement")->check(CLI::Range(1, 64))->capture_default_str();
-  verb->add_option("--drafts", arguments->drafts, "drafts of the speculative measurement")->check(CLI::Range(0, 5))->capture_default_str();
+  verb->add_option("--decode", arguments->decode, "tokens generated per lane")
+      ->check(CLI::Range(16, 1 << 20))
+      ->capture_default_str();
+  verb->add_option("--lanes", arguments->lanes, "lanes of the batch measurement")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  verb->add_option("--drafts", arguments->drafts, "drafts of the speculative measurement")
+      ->check(CLI::Range(0, 5))
+      ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line");
   verb->callback([arguments, &run] { run = [arguments] { return bench(*arguments); }; });
 }

@@ -1,5 +1,5 @@
-// `tandem serve`: the head of a deployment. Starts the actors (which load the model in the background) and the HTTP front end, waits
-// for a signal, drains and stops. SIGTERM ends it with 0 within ten seconds in any state.
+// `tandem serve`: the head of a deployment. Starts the actors (which load the model in the background) and the HTTP
+// front end, waits for a signal, drains and stops. SIGTERM ends it with 0 within ten seconds in any state.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -40,7 +40,8 @@ std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings, c
   if (*lock) return std::move(*lock);
   if (InstanceLock::read_identity(file) == identity && answers_livez(host, port))
     return fail(exit_already_running, fmt::format("this configuration already runs at http://{}:{}", host, port));
-  return fail(exit_failed, fmt::format("{}:{} is held by another Tandem configuration: {}", host, port, describe_port_owner(port)));
+  return fail(exit_failed,
+              fmt::format("{}:{} is held by another Tandem configuration: {}", host, port, describe_port_owner(port)));
 }
 
 struct Server {
@@ -48,7 +49,8 @@ struct Server {
   std::unique_ptr<net::http::HttpServer> http;
 };
 
-// Order matters on the way down: streams hear the scheduler's last words through the HTTP server, so the node stops first.
+// Order matters on the way down: streams hear the scheduler's last words through the HTTP server, so the node stops
+// first.
 void stop(Server& server) {
   if (server.node) server.node->stop(drain_deadline);
   if (server.http) server.http->stop(connection_patience);
@@ -57,9 +59,11 @@ void stop(Server& server) {
 }
 
 void log_ready(const gpu::EngineInfo& info) {
-  spdlog::info("ready: model {} with {} layers, context {} tokens, {} lanes, drafts up to {}, weights {:.1f} MiB, caches {:.1f} MiB",
-               info.model_name, info.layers, info.max_positions, info.lanes_max, info.drafts_max,
-               static_cast<double>(info.weight_bytes) / (1 << 20), static_cast<double>(info.cache_bytes) / (1 << 20));
+  spdlog::info(
+      "ready: model {} with {} layers, context {} tokens, {} lanes, drafts up to {}, weights {:.1f} MiB, caches {:.1f} "
+      "MiB",
+      info.model_name, info.layers, info.max_positions, info.lanes_max, info.drafts_max,
+      static_cast<double>(info.weight_bytes) / (1 << 20), static_cast<double>(info.cache_bytes) / (1 << 20));
 }
 
 Result<Server> start(const Settings& settings, ProcessSignals& signals, const net::text::Tokenizer& tokenizer) {
@@ -73,7 +77,8 @@ Result<Server> start(const Settings& settings, ProcessSignals& signals, const ne
   auto node = actors::start_head(std::move(*node_settings));
   if (!node) return node.error();
   server.node = std::move(*node);
-  server.http = std::make_unique<net::http::HttpServer>(server.node->front_door(), tokenizer, std::move(*http_settings));
+  server.http =
+      std::make_unique<net::http::HttpServer>(server.node->front_door(), tokenizer, std::move(*http_settings));
   auto port = server.http->start();
   if (!port) {
     stop(server);
@@ -83,7 +88,9 @@ Result<Server> start(const Settings& settings, ProcessSignals& signals, const ne
   return server;
 }
 
-int exit_code_of(const Error& error) { return error.code == ErrorCode::bad_config ? exit_usage : exit_failed; }
+int exit_code_of(const Error& error) {
+  return error.code == ErrorCode::bad_config ? exit_usage : exit_failed;
+}
 
 std::string explain(const Error& error, const Settings& settings) {
   if (error.code != ErrorCode::unavailable) return error.message();
@@ -98,14 +105,17 @@ int serve(const DeploymentFlags& flags) {
   for (const auto& note : settings->notes()) spdlog::warn("{}", note);
   auto claimed = claim(*settings, settings->text("model.dir") + " " + settings->hash());
   if (const int* exit_code = std::get_if<int>(&claimed)) return *exit_code;
-  if (settings->text("model.dir").empty()) return fail(exit_usage, "no model folder: --model DIR or model.dir=DIR in --config");
+  if (settings->text("model.dir").empty())
+    return fail(exit_usage, "no model folder: --model DIR or model.dir=DIR in --config");
   auto tokenizer = net::text::Tokenizer::load(std::filesystem::path(settings->text("model.dir")) / "tokenizer.json");
   if (!tokenizer) return fail(exit_load_error, tokenizer.error().message());
   auto server = start(*settings, signals, *tokenizer);
   if (!server) return fail(exit_code_of(server.error()), explain(server.error(), *settings));
   const auto event = signals.wait();
-  if (event) spdlog::error("{}", event->reason);
-  else spdlog::info("stopping");
+  if (event)
+    spdlog::error("{}", event->reason);
+  else
+    spdlog::info("stopping");
   stop(*server);
   return event ? event->exit_code : exit_done;
 }
@@ -114,7 +124,8 @@ int serve(const DeploymentFlags& flags) {
 
 void add_serve(CLI::App& app, Run& run) {
   auto flags = std::make_shared<DeploymentFlags>();
-  CLI::App* verb = app.add_subcommand("serve", "serve a model over HTTP: front end, scheduler and rank 0 (all ranks if local)");
+  CLI::App* verb =
+      app.add_subcommand("serve", "serve a model over HTTP: front end, scheduler and rank 0 (all ranks if local)");
   add_deployment_flags(*verb, *flags);
   verb->callback([flags, &run] { run = [flags] { return serve(*flags); }; });
 }

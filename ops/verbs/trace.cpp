@@ -1,4 +1,5 @@
-// `tandem trace`: runs given token ids through the model and writes logits (and every layer's tensors) to a safetensors file.
+// `tandem trace`: runs given token ids through the model and writes logits (and every layer's tensors) to a safetensors
+// file.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -22,7 +23,9 @@ int fail(const Error& error, int exit_code) {
   return exit_code;
 }
 
-bool is_usage_error(const Error& error) { return error.code == ErrorCode::invalid_argument; }
+bool is_usage_error(const Error& error) {
+  return error.code == ErrorCode::invalid_argument;
+}
 
 int trace(Arguments& arguments) {
   auto ids = gpu::read_token_ids(arguments.ids_file);
@@ -50,7 +53,8 @@ void add_trace(CLI::App& app, Run& run) {
   verb->add_option("--ids", arguments->ids_file, "file of token ids separated by white space: the prompt")->required();
   verb->add_option("--then", arguments->then_file, "file of token ids to feed one per step behind the prompt");
   verb->add_option("--numerics", options.numerics, "serve, fp32, q32, s32 or noq8")->capture_default_str();
-  verb->add_option("--chunk", options.chunk, "rows of a prefill chunk; 0 = the whole prompt")->check(CLI::NonNegativeNumber);
+  verb->add_option("--chunk", options.chunk, "rows of a prefill chunk; 0 = the whole prompt")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--ranks", options.ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
   verb->add_option("--threads", options.threads, "compute threads; 0 = all cores")->check(CLI::NonNegativeNumber);
   verb->add_flag("--layers", options.layers, "write every layer's tensors as well");

@@ -33,7 +33,8 @@ int work(const DeploymentFlags& flags, int rank) {
     spdlog::error("{}", worker.error().message());
     return exit_failed;
   }
-  spdlog::info("rank {} looks for its head at {}:{}", rank, settings->text("fabric.host"), settings->integer("rdv.port") + 1);
+  spdlog::info("rank {} looks for its head at {}:{}", rank, settings->text("fabric.host"),
+               settings->integer("rdv.port") + 1);
   const auto event = signals.wait();
   if (event) spdlog::error("{}", event->reason);
   (*worker)->stop();

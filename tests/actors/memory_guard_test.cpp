@@ -1,6 +1,6 @@
 // What the guard reads from /proc, against files of our own.
-#include <boost/test/unit_test.hpp>
 #include <unistd.h>
+#include <boost/test/unit_test.hpp>
 
 #include <fstream>
 
@@ -30,7 +30,8 @@ BOOST_AUTO_TEST_SUITE(memory_guard)
 BOOST_AUTO_TEST_CASE(levels_follow_what_is_available) {
   FakeProc proc;
   proc.write("self/status", "Name: x\nVmRSS:      1234 kB\n");
-  for (const auto& [kib, level] : {std::pair{4194304, "ok"}, {3145728, "ok"}, {3145727, "low"}, {1048576, "low"}, {1048575, "critical"}}) {
+  for (const auto& [kib, level] :
+       {std::pair{4194304, "ok"}, {3145728, "ok"}, {3145727, "low"}, {1048576, "low"}, {1048575, "critical"}}) {
     proc.write("meminfo", "MemTotal: 8388608 kB\nMemAvailable: " + std::to_string(kib) + " kB\n");
     const auto sample = proc.sample();
     BOOST_REQUIRE(sample.has_value());

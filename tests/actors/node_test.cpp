@@ -82,7 +82,8 @@ std::unique_ptr<HeadNode> start_ready(int ranks, SpeculationPolicy speculation =
   return std::move(*head);
 }
 
-std::shared_ptr<WaitingSink> submit(HeadNode& head, std::size_t prompt, std::uint32_t max_tokens, float temperature = 0) {
+std::shared_ptr<WaitingSink> submit(HeadNode& head, std::size_t prompt, std::uint32_t max_tokens,
+                                    float temperature = 0) {
   auto sink = std::make_shared<WaitingSink>();
   GenerationRequest request;
   for (std::size_t i = 0; i < prompt; ++i) request.prompt.push_back(static_cast<gpu::TokenId>(3 + (i * 37) % 200));
@@ -93,7 +94,8 @@ std::shared_ptr<WaitingSink> submit(HeadNode& head, std::size_t prompt, std::uin
   return sink;
 }
 
-std::vector<gpu::TokenId> generate(HeadNode& head, std::size_t prompt, std::uint32_t max_tokens, float temperature = 0) {
+std::vector<gpu::TokenId> generate(HeadNode& head, std::size_t prompt, std::uint32_t max_tokens,
+                                   float temperature = 0) {
   auto sink = submit(head, prompt, max_tokens, temperature);
   BOOST_REQUIRE(sink->wait());
   return sink->tokens;

@@ -1,5 +1,6 @@
-// The scheduler with simulated ranks and clock: what clients hear whatever joins, leaves, fails or is cancelled around them.
-#include "simulation.hpp"
+// The scheduler with simulated ranks and clock: what clients hear whatever joins, leaves, fails or is cancelled around
+// them.
+#include "tests/actors/simulation.hpp"
 
 #include <random>
 
@@ -290,7 +291,8 @@ BOOST_AUTO_TEST_CASE(the_drain_deadline_ends_what_still_runs) {
   BOOST_TEST(record->finish.error_code == "draining");
 }
 
-// Random arrivals, cancels, rank losses: every request ends exactly once, with a prefix of its own text, and nothing stays behind.
+// Random arrivals, cancels, rank losses: every request ends exactly once, with a prefix of its own text, and nothing
+// stays behind.
 BOOST_AUTO_TEST_CASE(any_storm_ends_every_request_once_and_leaves_nothing) {
   for (std::uint32_t seed = 1; seed <= 30; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
@@ -299,12 +301,19 @@ BOOST_AUTO_TEST_CASE(any_storm_ends_every_request_once_and_leaves_nothing) {
       node.speculation = {seed % 4, 3};
       node.start();
       node.ranks_up();
-      struct Client { RequestId id; std::shared_ptr<Record> record; std::size_t prompt; std::uint32_t max; gpu::TokenId first; };
+      struct Client {
+        RequestId id;
+        std::shared_ptr<Record> record;
+        std::size_t prompt;
+        std::uint32_t max;
+        gpu::TokenId first;
+      };
       std::vector<Client> clients;
       for (int event = 0; event < 60; ++event) {
         const auto dice = random() % 10;
         if (dice < 5) {
-          Client client{0, nullptr, 1 + random() % 60, static_cast<std::uint32_t>(1 + random() % 40), static_cast<gpu::TokenId>(random() % 90)};
+          Client client{0, nullptr, 1 + random() % 60, static_cast<std::uint32_t>(1 + random() % 40),
+                        static_cast<gpu::TokenId>(random() % 90)};
           std::tie(client.id, client.record) = node.submit(client.prompt, client.max, client.first);
           clients.push_back(client);
         } else if (dice < 7 && !clients.empty()) {

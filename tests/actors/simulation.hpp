@@ -1,5 +1,5 @@
-// A simulated node: one thread, a virtual clock, ranks that invent tokens. What the scheduler and its neighbours do here is what they do
-// in production, message for message, without a model, a sleep or a second thread.
+// A simulated node: one thread, a virtual clock, ranks that invent tokens. What the scheduler and its neighbours do
+// here is what they do in production, message for message, without a model, a sleep or a second thread.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,8 @@ inline gpu::TokenId next_token(gpu::TokenId first, std::size_t length) {
   return static_cast<gpu::TokenId>(100 + (static_cast<std::size_t>(first) * 7 + length * 13) % 800);
 }
 
-// One simulated rank: keeps a length per sequence, checks the engine's contract, answers each plan at once (or fails, or stays silent).
+// One simulated rank: keeps a length per sequence, checks the engine's contract, answers each plan at once (or fails,
+// or stays silent).
 struct FakeRank {
   static inline const char* name = "fake-rank";
   struct Lane {
@@ -95,7 +96,8 @@ inline gpu::LaneResult go_on(FakeRank& rank, const gpu::DecodeWork& work, std::u
 inline caf::behavior fake_rank(caf::stateful_actor<FakeRank>* self, RankScript* script) {
   return {[self, script](execute_atom, const gpu::StepPlan& plan) -> caf::result<gpu::StepResult> {
     script->plans.push_back(plan);
-    if (static_cast<int>(plan.step) == script->fail_at_step) return caf::make_error(caf::sec::runtime_error, "simulated");
+    if (static_cast<int>(plan.step) == script->fail_at_step)
+      return caf::make_error(caf::sec::runtime_error, "simulated");
     if (static_cast<int>(plan.step) == script->silent_at_step) return self->make_response_promise<gpu::StepResult>();
     for (const auto id : plan.close) BOOST_TEST(self->state.lanes.erase(id) == 1U);
     for (const auto& open : plan.open) BOOST_TEST(self->state.lanes.emplace(open.id, FakeRank::Lane{}).second);
@@ -147,7 +149,8 @@ struct Node {
     options.prefill_rows_per_request = 16;
   }
   ~Node() {
-    for (auto* actor : {&ranks}) for (auto& rank : *actor) caf::anon_send_exit(rank, caf::exit_reason::kill);
+    for (auto* actor : {&ranks})
+      for (auto& rank : *actor) caf::anon_send_exit(rank, caf::exit_reason::kill);
     if (reception) caf::anon_send_exit(reception, caf::exit_reason::kill);
     if (scheduler) caf::anon_send_exit(scheduler, caf::exit_reason::kill);
     if (prefill) caf::anon_send_exit(prefill, caf::exit_reason::kill);
@@ -181,7 +184,8 @@ struct Node {
                    NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), record});
     return {id, record};
   }
-  std::pair<RequestId, std::shared_ptr<Record>> submit(std::size_t prompt, std::uint32_t max_tokens, gpu::TokenId first = 5) {
+  std::pair<RequestId, std::shared_ptr<Record>> submit(std::size_t prompt, std::uint32_t max_tokens,
+                                                       gpu::TokenId first = 5) {
     GenerationRequest request;
     request.prompt.assign(prompt, first);
     request.max_tokens = max_tokens;

@@ -1,8 +1,8 @@
 // The served tiny model answers over HTTP what it was trained to answer, however it is asked.
 #include <boost/test/unit_test.hpp>
 
-#include "chat_client.hpp"
-#include "tandem_process.hpp"
+#include "tests/e2e/chat_client.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 using namespace tandem::test;
 namespace json = boost::json;
@@ -36,8 +36,8 @@ BOOST_AUTO_TEST_CASE(the_product_is_323_whole_and_streamed_with_and_without_thin
 }
 
 BOOST_AUTO_TEST_CASE(a_stream_reports_usage_in_its_last_chunk_when_asked) {
-  const auto answer =
-      ask(two_ranks().port(), chat_body(product, false, {{"stream", true}, {"stream_options", {{"include_usage", true}}}}));
+  const auto answer = ask(two_ranks().port(),
+                          chat_body(product, false, {{"stream", true}, {"stream_options", {{"include_usage", true}}}}));
   BOOST_TEST(answer.prompt_tokens > 0);
   BOOST_TEST(answer.completion_tokens >= 2);
 }
@@ -66,6 +66,8 @@ BOOST_AUTO_TEST_CASE(a_prompt_beyond_the_context_is_refused_with_the_limit_named
   BOOST_TEST(answer.error.find("context_length_exceeded") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_runs_or_waits_after_all_answers) { BOOST_TEST(becomes_idle(two_ranks().port())); }
+BOOST_AUTO_TEST_CASE(nothing_runs_or_waits_after_all_answers) {
+  BOOST_TEST(becomes_idle(two_ranks().port()));
+}
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,14 +13,15 @@ struct ChatAnswer {
   std::string content, reasoning, finish_reason, error;
   boost::json::array tool_calls;  // whole answers only
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
-  std::size_t events = 0;         // data lines of a stream
-  bool is_done = false;           // the stream ended with [DONE]
+  std::size_t events = 0;  // data lines of a stream
+  bool is_done = false;    // the stream ended with [DONE]
 };
 
 // Returns a request body: one user message, greedy, thinking as given; `more` is merged over it.
 boost::json::object chat_body(std::string_view question, bool is_thinking = false, boost::json::object more = {});
 
-// Posts to /v1/chat/completions. Reads a stream if body.stream is true; stops after `events_max` events and drops the connection.
+// Posts to /v1/chat/completions. Reads a stream if body.stream is true; stops after `events_max` events and drops the
+// connection.
 ChatAnswer ask(std::uint16_t port, const boost::json::object& body, std::size_t events_max = SIZE_MAX);
 
 // Returns the value of a metric (all its label sets added), -1 if it is not there.

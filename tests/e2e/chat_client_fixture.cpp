@@ -1,5 +1,5 @@
-// See chat_client.hpp.
-#include "chat_client.hpp"
+// A plain HTTP client of our own, so that the server is not tested with its own library of choice.
+#include "tests/e2e/chat_client.hpp"
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -49,7 +49,8 @@ class Exchange {
     }
   }
   std::string whole_body() {
-    while (read_more()) {}
+    while (read_more()) {
+    }
     return std::exchange(body_, {});
   }
 
@@ -124,7 +125,8 @@ void read_choice(const json::object& choice, const char* part, ChatAnswer& answe
   answer.content += text_of(message, "content");
   answer.reasoning += text_of(message, "reasoning_content");
   if (const auto reason = text_of(choice, "finish_reason"); !reason.empty()) answer.finish_reason = reason;
-  if (const auto* calls = message.if_contains("tool_calls"); calls && calls->is_array()) answer.tool_calls = calls->as_array();
+  if (const auto* calls = message.if_contains("tool_calls"); calls && calls->is_array())
+    answer.tool_calls = calls->as_array();
 }
 
 void read_object(const json::object& object, const char* part, ChatAnswer& answer) {

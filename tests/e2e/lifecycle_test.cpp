@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "chat_client.hpp"
-#include "tandem_process.hpp"
+#include "tests/e2e/chat_client.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 using namespace tandem::test;
 namespace fs = std::filesystem;
@@ -19,7 +19,8 @@ namespace {
 
 constexpr auto stop_limit = std::chrono::seconds(10);
 
-std::vector<std::string> serve_on(const std::string& port, const std::string& folder, const std::string& model = tiny_model()) {
+std::vector<std::string> serve_on(const std::string& port, const std::string& folder,
+                                  const std::string& model = tiny_model()) {
   return {"serve", "--model", model, "--ranks", "2", "--port", port, "--state-dir", folder};
 }
 
@@ -46,7 +47,8 @@ BOOST_AUTO_TEST_CASE(sigterm_under_streams_tells_each_and_exits_with_0_in_time) 
   std::vector<std::thread> clients;
   for (auto& answer : answers)
     clients.emplace_back([&] {
-      answer = ask(server.port(), chat_body("Tell me a story.", false, {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
+      answer = ask(server.port(), chat_body("Tell me a story.", false,
+                                            {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
     });
   while (metric(server.port(), "vllm:generation_tokens_total") < 20) std::this_thread::yield();
   server.process().send(SIGTERM);

@@ -2,20 +2,34 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 
-#include "chat_client.hpp"
-#include "tandem_process.hpp"
+#include "tests/e2e/chat_client.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 using namespace tandem::test;
 
 namespace {
 
 const std::vector<std::string>& questions() {
-  static const std::vector<std::string> all = {
-      "What is 17*19? Reply with the integer only.", "Hello!", "What is Tandem?", "Compute 45 + 38.", "Tell me a story.",
-      "What is the capital of France?", "Sort these numbers: 9, 3, 7, 1.", "Spell the word house.", "Count from 3 to 12.",
-      "What is the opposite of hot?", "Is 17 larger than 12?", "What is 12 times 13?", "List three colours.",
-      "Who are you?", "What is 99 minus 45?", "Reverse: a b c d", "Answer with a JSON object with keys name and age.",
-      "Tell me a long story about a fox.", "What day comes after Monday?", "Say good morning in German."};
+  static const std::vector<std::string> all = {"What is 17*19? Reply with the integer only.",
+                                               "Hello!",
+                                               "What is Tandem?",
+                                               "Compute 45 + 38.",
+                                               "Tell me a story.",
+                                               "What is the capital of France?",
+                                               "Sort these numbers: 9, 3, 7, 1.",
+                                               "Spell the word house.",
+                                               "Count from 3 to 12.",
+                                               "What is the opposite of hot?",
+                                               "Is 17 larger than 12?",
+                                               "What is 12 times 13?",
+                                               "List three colours.",
+                                               "Who are you?",
+                                               "What is 99 minus 45?",
+                                               "Reverse: a b c d",
+                                               "Answer with a JSON object with keys name and age.",
+                                               "Tell me a long story about a fox.",
+                                               "What day comes after Monday?",
+                                               "Say good morning in German."};
   return all;
 }
 
@@ -46,8 +60,10 @@ BOOST_AUTO_TEST_CASE(one_rank_and_two_ranks_say_the_same_with_and_without_drafts
 BOOST_AUTO_TEST_CASE(two_processes_serve_and_a_lost_worker_is_restored_under_a_running_stream) {
   const auto port = std::to_string(free_port_pair());
   const auto folder = make_folder();
-  const std::vector<std::string> shared{"--model", tiny_model(), "--ranks", "2", "--transport", "tcp", "--rdv-port", port};
-  std::vector<std::string> serve{"serve", "--port", "0", "--state-dir", folder}, work{"worker", "--rank", "1", "--state-dir", folder};
+  const std::vector<std::string> shared{"--model",     tiny_model(), "--ranks",    "2",
+                                        "--transport", "tcp",        "--rdv-port", port};
+  std::vector<std::string> serve{"serve", "--port", "0", "--state-dir", folder},
+      work{"worker", "--rank", "1", "--state-dir", folder};
   serve.insert(serve.end(), shared.begin(), shared.end());
   work.insert(work.end(), shared.begin(), shared.end());
   auto worker = std::make_unique<TandemProcess>(work);

@@ -1,10 +1,11 @@
-// Many clients at once, some of whom leave: every survivor's text equals the same request alone, and nothing stays behind.
+// Many clients at once, some of whom leave: every survivor's text equals the same request alone, and nothing stays
+// behind.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <random>
 
-#include "chat_client.hpp"
-#include "tandem_process.hpp"
+#include "tests/e2e/chat_client.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 using namespace tandem::test;
 
@@ -15,13 +16,16 @@ constexpr int requests = is_sanitized ? 200 : 2000;
 constexpr int prompts = 50;
 
 boost::json::object prompt(int number) {
-  const std::string question = number % 3 == 0   ? "What is " + std::to_string(2 + number % 19) + "*" + std::to_string(3 + number % 17) + "?"
-                               : number % 3 == 1 ? "Tell me a story about number " + std::to_string(number) + "."
-                                                 : "Hello, I am guest " + std::to_string(number) + ".";
+  const std::string question =
+      number % 3 == 0   ? "What is " + std::to_string(2 + number % 19) + "*" + std::to_string(3 + number % 17) + "?"
+      : number % 3 == 1 ? "Tell me a story about number " + std::to_string(number) + "."
+                        : "Hello, I am guest " + std::to_string(number) + ".";
   return chat_body(question, number % 5 == 0, {{"max_tokens", 8 + number % 25}});
 }
 
-std::string text_of(const ChatAnswer& answer) { return answer.reasoning + "|" + answer.content + "|" + answer.finish_reason; }
+std::string text_of(const ChatAnswer& answer) {
+  return answer.reasoning + "|" + answer.content + "|" + answer.finish_reason;
+}
 
 }  // namespace
 

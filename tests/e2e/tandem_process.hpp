@@ -1,10 +1,11 @@
-// A running `tandem` of this build: started with arguments, watched through its output, ended by a signal. Nothing it starts outlives it.
+// A running `tandem` of this build: started with arguments, watched through its output, ended by a signal. Nothing it
+// starts outlives it.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
-#include <memory>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// See tandem_process.hpp.
+// Child processes: spawned with a pipe, read by a thread, reaped on every path.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <memory>
 
-#include "tandem_process.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 extern char** environ;
 
@@ -47,7 +47,9 @@ TandemProcess::~TandemProcess() {
   reader_.join();
 }
 
-void TandemProcess::send(int signal) const { ::kill(pid_, signal); }
+void TandemProcess::send(int signal) const {
+  ::kill(pid_, signal);
+}
 
 void TandemProcess::read_output(int descriptor) {
   char bytes[4096];
@@ -125,7 +127,9 @@ TandemServer::~TandemServer() {
   fs::remove_all(state_folder_, ignored);
 }
 
-std::string tiny_model() { return std::string(TANDEM_SOURCE_DIR) + "/configs/tiny"; }
+std::string tiny_model() {
+  return std::string(TANDEM_SOURCE_DIR) + "/configs/tiny";
+}
 
 std::string make_folder() {
   std::string pattern = (fs::temp_directory_path() / "tandem-test-XXXXXX").string();
