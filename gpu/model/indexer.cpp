@@ -50,7 +50,7 @@ std::vector<IndexRow> index_rows(const StepContext& step, const LayerRole& role,
   return rows;
 }
 
-// Shows SEL in ascending order with -1 behind, and CAND as one byte per entry, as the golden files have them.
+// Shows SEL in ascending order with -1 behind, and CAND as one byte for every entry of a kept block, as the golden files have them.
 void show_selection(const StepContext& step, const LayerRole& role, const Selection& selection) {
   if (step.probe == nullptr) return;
   const Workspace::Scope scope(step.workspace);
@@ -72,11 +72,9 @@ void show_selection(const StepContext& step, const LayerRole& role, const Select
   mask = {mask.data, DType::u8, step.row_count(), entries, entries};
   for (std::int32_t r = 0; r < step.rows.rows(); ++r) {
     const std::uint64_t* words = selection.candidates.data() + static_cast<std::size_t>(r) * selection.candidate_words;
-    const std::int32_t visible = visible_entries(step.rows.position(r), role.ratio);
     for (std::int32_t entry = 0; entry < entries; ++entry) {
       const std::int32_t block = entry / step.config().candidate_block_size;
-      const bool kept = entry < visible && (words[block / 64] >> (block % 64) & 1U) != 0;
-      mask.row<std::uint8_t>(r)[entry] = kept ? 1 : 0;
+      mask.row<std::uint8_t>(r)[entry] = (words[block / 64] >> (block % 64) & 1U) != 0 ? 1 : 0;
     }
   }
   step.show("cand", mask, {mask.rows, entries});

@@ -1,4 +1,5 @@
-// End to end against the reference: logits of prompts, decode and chunkings in the structural numerics.
+// End to end against the reference: logits of prompts, decode, odd chunkings, verify bursts with rollback, one and two ranks.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
@@ -11,8 +12,43 @@ namespace {
 const std::vector<std::string> prompts{"p1", "p2", "p17", "p34", "p41", "p97", "p200", "p701"};
 
 // The recorded rows are the last ones of the prompt.
-std::span<const float> last_rows(const Logits& logits, const Golden& expected) {
-  return std::span(logits).last(expected.values.size());
+Logits last_rows(const Logits& logits, const Golden& expected) {
+  return {logits.end() - static_cast<std::ptrdiff_t>(expected.values.size()), logits.end()};
+}
+
+void append(Logits& all, const Logits& part) { all.insert(all.end(), part.begin(), part.end()); }
+
+Logits decode(Rig& rig, SequenceState& sequence, std::size_t count) {
+  const auto tokens = tokens_of("continuation");
+  return rig.prefill(sequence, std::span(tokens).first(count), 1);
+}
+
+// Feeds the continuation in bursts of one right token, `right` more right ones and wrong ones up to six rows; takes the wrong ones back.
+Logits decode_in_bursts(Rig& rig, SequenceState& sequence, std::size_t count) {
+  const auto tokens = tokens_of("continuation");
+  Logits all;
+  for (std::size_t at = 0, turn = 0; at < count; ++turn) {
+    const std::size_t right = std::min(turn % 6, count - at - 1);
+    std::vector<std::int32_t> burst(tokens.begin() + static_cast<std::ptrdiff_t>(at),
+                                    tokens.begin() + static_cast<std::ptrdiff_t>(at + 1 + right));
+    while (burst.size() < 6) burst.push_back(static_cast<std::int32_t>((7 * burst.size() + at) % 200 + 3));
+    Logits logits = rig.feed(sequence, burst);
+    const auto kept = static_cast<std::int64_t>(1 + right);
+    BOOST_REQUIRE(sequence.truncate(sequence.length() - 6 + kept).has_value());
+    logits.resize(static_cast<std::size_t>(kept * rig.config().vocab_size));
+    append(all, logits);
+    at += 1 + right;
+  }
+  return all;
+}
+
+std::vector<double> row_errors(const Logits& logits, const Golden& expected) {
+  const auto width = static_cast<std::size_t>(expected.cols());
+  std::vector<double> errors;
+  for (std::size_t row = 0; row < logits.size(); row += width) {
+    errors.push_back(relative_l2(std::span(logits).subspan(row, width), std::span(expected.values).subspan(row, width)));
+  }
+  return errors;
 }
 
 }  // namespace
@@ -23,11 +59,99 @@ BOOST_AUTO_TEST_CASE(fp32_logits_of_every_prompt_equal_the_reference) {
   Rig& rig = shared_rig("fp32");
   for (const std::string& prompt : prompts) {
     const auto sequence = rig.open();
-    const Logits logits = rig.feed(*sequence, tokens_of(prompt));
     const Golden expected = golden("logits", "fp32." + prompt);
-    const double error = relative_l2(last_rows(logits, expected), expected.values);
-    BOOST_TEST_MESSAGE("fp32 " << prompt << " rel " << error);
+    const double error = relative_l2(last_rows(rig.feed(*sequence, tokens_of(prompt)), expected), expected.values);
     BOOST_TEST(error < 1e-5, prompt << ": " << error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(fp32_decode_equals_the_reference) {
+  Rig& rig = shared_rig("fp32");
+  for (const std::string prompt : {"p1", "p97"}) {
+    const auto sequence = rig.open();
+    rig.feed(*sequence, tokens_of(prompt));
+    const Golden expected = golden("decode", "fp32." + prompt);
+    const double error = relative_l2(decode(rig, *sequence, static_cast<std::size_t>(expected.rows())), expected.values);
+    BOOST_TEST(error < 1e-5, prompt << ": " << error);
+  }
+}
+
+// In step 11 behind p17 three index scores of layer 8 are exactly 0 and only one of them fits into SEL: the reference's choice follows
+// no rule. Everything before that step is equal, and later rows return to it once position 28 has left the windows.
+BOOST_AUTO_TEST_CASE(fp32_decode_behind_p17_equals_the_reference_but_for_one_tie) {
+  Rig& rig = shared_rig("fp32");
+  const auto sequence = rig.open();
+  rig.feed(*sequence, tokens_of("p17"));
+  const auto errors = row_errors(decode(rig, *sequence, 48), golden("decode", "fp32.p17"));
+  for (std::size_t row = 0; row < errors.size(); ++row) {
+    const double bound = row < 11 ? 1e-5 : row == 11 ? 0.1 : 1e-2;
+    BOOST_TEST(errors[row] < bound, "step " << row << ": " << errors[row]);
+  }
+  BOOST_TEST(errors.back() < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(fp32_chunks_and_verify_bursts_equal_the_reference) {
+  Rig& rig = shared_rig("fp32");
+  for (const std::size_t chunk : {1U, 3U, 17U, 41U, 64U}) {
+    const auto sequence = rig.open();
+    const auto tokens = tokens_of("p97");
+    const Golden expected = golden("logits", "fp32.p97");
+    const double prefill_error = relative_l2(last_rows(rig.prefill(*sequence, tokens, chunk), expected), expected.values);
+    BOOST_TEST(prefill_error < 1e-5, "chunks of " << chunk << ": " << prefill_error);
+    const Golden decoded = golden("decode", "fp32.p97");
+    const double error = relative_l2(decode_in_bursts(rig, *sequence, 64), decoded.values);
+    BOOST_TEST(error < 1e-5, "bursts after chunks of " << chunk << ": " << error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(fp32_on_two_ranks_equals_the_reference) {
+  const Golden expected = golden("decode", "fp32.p97");
+  const auto logits = on_ranks(2, "fp32", [](Rig& rig) {
+    const auto sequence = rig.open();
+    rig.prefill(*sequence, tokens_of("p97"), 41);
+    return decode_in_bursts(rig, *sequence, 64);
+  });
+  const double error = relative_l2(logits, expected.values);
+  BOOST_TEST(error < 1e-5, error);
+}
+
+// FP32 activations with quantised caches: equal, unless a cache value lies so close to the border of two codes that the order of an FP32
+// sum decides. Such a flip (about one in a million values) moves all later rows of its prompt by some percent.
+BOOST_AUTO_TEST_CASE(q32_rows_equal_the_reference_but_for_single_flipped_bins) {
+  Rig& rig = shared_rig("q32");
+  std::vector<double> errors;
+  for (const std::string& prompt : prompts) {
+    const auto sequence = rig.open();
+    const Golden expected = golden("logits", "q32." + prompt);
+    const Logits logits = last_rows(rig.feed(*sequence, tokens_of(prompt)), expected);
+    for (const double error : row_errors(logits, expected)) {
+      BOOST_TEST(error < 0.25, prompt << ": " << error);
+      if (tokens_of(prompt).size() <= 41) errors.push_back(error);
+    }
+    const double kl = mean_kl(logits, expected.values, expected.cols());
+    BOOST_TEST(kl < 0.02, prompt << ": " << kl);
+  }
+  std::sort(errors.begin(), errors.end());
+  BOOST_TEST_MESSAGE("q32 median row of the short prompts " << errors[errors.size() / 2]);
+  BOOST_TEST(errors[errors.size() / 2] < 1e-5);
+}
+
+// Rounded end-to-end logits of a tiny random model differ between any two correct implementations: the bounds are about twice what the
+// reference differs from itself on another machine.
+BOOST_AUTO_TEST_CASE(rounded_numerics_agree_as_well_as_two_references_do) {
+  for (const std::string numerics : {"s32", "noq8", "serve"}) {
+    Rig& rig = shared_rig(numerics);
+    const std::string variant = numerics == "serve" ? "s32" : numerics;
+    for (const std::string& prompt : prompts) {
+      const auto sequence = rig.open();
+      const Golden expected = golden("logits", variant + "." + prompt);
+      const Logits logits = last_rows(rig.feed(*sequence, tokens_of(prompt)), expected);
+      const double kl = mean_kl(logits, expected.values, expected.cols());
+      const double top1 = same_top1(logits, expected.values, expected.cols());
+      BOOST_TEST_MESSAGE(numerics << " " << prompt << " rel " << relative_l2(logits, expected.values) << " kl " << kl << " top1 " << top1);
+      BOOST_TEST(kl < (expected.rows() < 17 && prompt.size() < 3 ? 0.02 : 0.15), numerics << " " << prompt << ": " << kl);
+      BOOST_TEST(top1 >= 0.5, numerics << " " << prompt << ": " << top1);
+    }
   }
 }
 
