@@ -43,13 +43,13 @@ class Schedule:
 
     def __init__(self, seconds, done, draft_from):
         self.seconds, self.done, self.draft_from = seconds, done, draft_from
-        self.begin = time.time()
+        self.begin, self.start = time.time(), done
 
     def progress(self):
         return min(1.0, self.done + (1.0 - self.done) * (time.time() - self.begin) / self.seconds)
 
     def rates(self, p):
-        backbone = min(1.0, p / 0.01 + 0.02) * min(1.0, max(0.0, 1.0 - p) / 0.7)
+        backbone = min(1.0, (p - self.start) / 0.01 + 0.02) * min(1.0, max(0.0, 1.0 - p) / 0.7)
         draft = 0.0
         if p >= self.draft_from:
             local = (p - self.draft_from) / max(1e-6, 1.0 - self.draft_from)
