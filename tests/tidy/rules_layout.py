@@ -3,6 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
+from rules_code import opening_comment
 from source_tree import Finding
 
 TOP_FOLDERS = {"actors", "gpu", "net", "engram", "configs", "tests", "ops", "cmake", "docs"}
@@ -33,13 +34,19 @@ def names(tree):
 
 
 def readmes(tree):
-    """A top folder always, a sub-folder from eight sources on; at most a page, and without an empty one."""
+    """A top folder always, a larger sub-folder too; at most a page.
+
+    A Python package says it in __init__.py; folders of tests are said in tests/README.md.
+    """
     paths = set(tree.paths)
     counts = {}
     for source in tree.of_kind(*SOURCE_KINDS):
         folder = str(PurePosixPath(source.path).parent)
         counts[folder] = counts.get(folder, 0) + 1
-    folders = {folder for folder, count in counts.items() if count >= SOURCES_OF_A_LARGE_FOLDER}
+    introduced = {str(PurePosixPath(source.path).parent) for source in tree.sources
+                  if source.name == "__init__.py" and opening_comment(source)}
+    folders = {folder for folder, count in counts.items()
+               if count >= SOURCES_OF_A_LARGE_FOLDER and folder not in introduced and not folder.startswith("tests/")}
     folders |= {path.split("/", 1)[0] for path in tree.paths if "/" in path and not path.startswith(".")}
     for folder in sorted(folders - {"."}):
         if f"{folder}/README.md" not in paths:

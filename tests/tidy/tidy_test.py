@@ -72,6 +72,8 @@ CASES = [
     ("top_level", {"notes.md": "a\n"}, {"LICENSE": "a\n"}),
     ("names", {"gpu/string_utils.hpp": STORY + "#pragma once\n"}, {"gpu/utility_rows.hpp": STORY + "#pragma once\n"}),
     ("readme", {f"gpu/sub/a{i}.cpp": STORY for i in range(8)}, {f"gpu/sub/a{i}.cpp": STORY for i in range(7)}),
+    ("readme", {f"ops/p/a{i}.py": PY_STORY for i in range(8)},
+     {**{f"ops/p/a{i}.py": PY_STORY for i in range(8)}, "ops/p/__init__.py": PY_STORY, **{f"tests/x/a{i}.py": PY_STORY for i in range(9)}}),
     ("readme", {"gpu/README.md": "a\n" * 81}, {"gpu/README.md": "a\n" * 80}),
     ("built", {"ops/x/a.cpp": STORY, "ops/CMakeLists.txt": "file(GLOB s CONFIGURE_DEPENDS *.cpp verbs/*.cpp)\n"},
      {"ops/verbs/a.cpp": STORY, "ops/CMakeLists.txt": "file(GLOB s CONFIGURE_DEPENDS *.cpp verbs/*.cpp)\n"}),
