@@ -1,266 +1,227 @@
-// A recursive-descent parser over one string_view. Every read checks the end; the first error wins and unwinds by
-// return value.
+// simdjson's On-Demand finds the tokens and checks UTF-8; the walk below turns every one of them into a value.
+//
+// On-Demand checks only what is read and is generous at the edges, so three things are done here:
+// - The text is copied between '[' and ']'. A bare scalar is then read like any other value, whatever is left over at
+//   the end of the text meets that bracket, and the copy has the padding that simdjson reads beyond its input.
+// - Nothing is skipped, depth is counted, numbers and words are compared in full, and the last token must be ours.
+// - A string with a surrogate escape is decoded by our own unescape_json: simdjson has no U+FFFD for half a pair.
 #include "net/text/json/parse.hpp"
 
-#include "net/text/utf8.hpp"
+#include "net/text/json/fault.hpp"
+#include "net/text/json/tokens.hpp"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
-#include <optional>
 #include <unordered_map>
 
 namespace tandem::net::text {
 namespace {
 
+namespace ondemand = simdjson::ondemand;
+
 // Objects above this size find repeated keys by hash, below it by comparing: schemas are small, vocabularies are not.
 constexpr std::size_t linear_members_max = 16;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+// A thread keeps the buffers of texts up to this size; those of a larger one are freed with it.
+constexpr std::size_t kept_bytes_max = 1 << 20;
 
-class Parser {
+// What a thread reuses from text to text. simdjson's views point into it, so no value may keep one.
+struct Workspace {
+  ondemand::parser parser;
+  std::string padded;
+};
+
+// The members of one object while it is read. A repeated key takes the last value and keeps the first place.
+class Members {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
-
-  Result<Json> document() {
-    Json value;
-    if (!parse_value(value, 0)) return error();
-    skip_space();
-    if (at_ != text_.size()) {
-      fail("the end of the document");
-      return error();
+  void place(JsonMember member) {
+    if (Json* present = find(member.key)) {
+      *present = std::move(member.value);
+      return;
     }
-    return value;
+    if (members_.size() >= linear_members_max) index_.emplace(member.key, members_.size());
+    members_.push_back(std::move(member));
+  }
+
+  JsonObject take() { return std::move(members_); }
+
+ private:
+  Json* find(const std::string& key) {
+    if (members_.size() < linear_members_max) {
+      for (JsonMember& member : members_) {
+        if (member.key == key) return &member.value;
+      }
+      return nullptr;
+    }
+    if (index_.empty()) {
+      for (std::size_t i = 0; i < members_.size(); ++i) index_.emplace(members_[i].key, i);
+    }
+    const auto found = index_.find(key);
+    return found != index_.end() ? &members_[found->second].value : nullptr;
+  }
+
+  JsonObject members_;
+  std::unordered_map<std::string, std::size_t> index_;  // empty while members_ is small
+};
+
+// Reads one text; every function answers whether the text was right so far.
+class Reader {
+ public:
+  explicit Reader(Workspace& workspace) : parser_(workspace.parser), padded_(workspace.padded) {}
+
+  bool read_document(std::string_view text, Json& out) {
+    padded_.assign("[").append(text).append("]");
+    const std::size_t bytes = padded_.size();
+    padded_.append(simdjson::SIMDJSON_PADDING, ' ');
+    ondemand::document document;
+    ondemand::array only;
+    if (parser_.iterate(padded_.data(), bytes, padded_.size()).get(document)) return false;
+    if (document.get_array().get(only)) return false;
+    std::size_t count = 0;
+    for (auto item : only) {
+      ondemand::value value;
+      if (++count > 1 || item.get(value) || !read_value(value, out, 0)) return false;
+    }
+    return count == 1 && document.current_location().error() == simdjson::OUT_OF_BOUNDS;
   }
 
  private:
-  bool parse_value(Json& out, int depth) {
-    skip_space();
-    if (at_ == text_.size()) return fail("a value");
-    switch (text_[at_]) {
+  bool read_value(ondemand::value& value, Json& out, int depth) {
+    const std::string_view token = trimmed(value.raw_json_token());
+    switch (token.front()) {
       case '{':
-        return parse_object(out, depth + 1);
+        return read_object(value, out, depth + 1);
       case '[':
-        return parse_array(out, depth + 1);
-      case '"': {
-        std::string content;
-        if (!parse_string(content)) return false;
-        out = Json(std::move(content));
-        return true;
-      }
+        return read_array(value, out, depth + 1);
+      case '"':
+        return read_string(value, out);
       case 't':
-        return parse_word("true", Json(true), out);
+        out = Json(true);
+        return token == "true";
       case 'f':
-        return parse_word("false", Json(false), out);
+        out = Json(false);
+        return token == "false";
       case 'n':
-        return parse_word("null", Json(), out);
+        out = Json();
+        return token == "null";
       default:
-        return parse_number(out);
+        return read_number(token, out);
     }
   }
 
-  bool parse_object(Json& out, int depth) {
-    if (depth > json_depth_max) return fail("at most 128 levels of nesting");
-    JsonObject members;
-    std::unordered_map<std::string, std::size_t> index;
-    ++at_;
-    skip_space();
-    if (!take('}')) {
-      do {
-        skip_space();
-        JsonMember member;
-        if (at_ == text_.size() || text_[at_] != '"') return fail("a key");
-        if (!parse_string(member.key)) return false;
-        skip_space();
-        if (!take(':')) return fail("':'");
-        if (!parse_value(member.value, depth)) return false;
-        place(members, index, std::move(member));
-        skip_space();
-      } while (take(','));
-      if (!take('}')) return fail("',' or '}'");
+  bool read_object(ondemand::value& value, Json& out, int depth) {
+    ondemand::object object;
+    if (depth > json_depth_max || value.get_object().get(object)) return false;
+    Members members;
+    for (auto item : object) {
+      ondemand::field field;
+      JsonMember member;
+      if (std::move(item).get(field) || !read_key(field, member.key)) return false;
+      if (!read_value(field.value(), member.value, depth)) return false;
+      members.place(std::move(member));
     }
-    out = Json(std::move(members));
+    out = Json(members.take());
     return true;
   }
 
-  // Adds a member; a repeated key takes the last value and keeps the first place.
-  static void place(JsonObject& members, std::unordered_map<std::string, std::size_t>& index, JsonMember member) {
-    if (members.size() < linear_members_max) {
-      for (JsonMember& present : members) {
-        if (present.key == member.key) {
-          present.value = std::move(member.value);
-          return;
-        }
-      }
-      members.push_back(std::move(member));
-      return;
-    }
-    if (index.empty()) {
-      for (std::size_t i = 0; i < members.size(); ++i) index.emplace(members[i].key, i);
-    }
-    const auto [position, is_new] = index.emplace(member.key, members.size());
-    if (is_new) {
-      members.push_back(std::move(member));
-    } else {
-      members[position->second].value = std::move(member.value);
-    }
-  }
-
-  bool parse_array(Json& out, int depth) {
-    if (depth > json_depth_max) return fail("at most 128 levels of nesting");
+  bool read_array(ondemand::value& value, Json& out, int depth) {
+    ondemand::array array;
+    if (depth > json_depth_max || value.get_array().get(array)) return false;
     JsonArray items;
-    ++at_;
-    skip_space();
-    if (!take(']')) {
-      do {
-        if (!parse_value(items.emplace_back(), depth)) return false;
-        skip_space();
-      } while (take(','));
-      if (!take(']')) return fail("',' or ']'");
+    for (auto item : array) {
+      ondemand::value element;
+      if (item.get(element) || !read_value(element, items.emplace_back(), depth)) return false;
     }
     out = Json(std::move(items));
     return true;
   }
 
-  bool parse_string(std::string& out) {
-    ++at_;
-    for (;;) {
-      const std::size_t begin = at_;
-      while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
-      out.append(text_, begin, at_ - begin);
-      if (at_ == text_.size()) return fail("the closing quote of a string");
-      const char c = text_[at_];
-      if (c == '"') {
-        ++at_;
-        return true;
-      }
-      if (c == '\\' ? !parse_escape(out) : !parse_multibyte(out)) return false;
-    }
-  }
-
-  static bool is_plain(char c) { return static_cast<unsigned char>(c) - 0x20u < 0x60u && c != '"' && c != '\\'; }
-
-  bool parse_multibyte(std::string& out) {
-    if (static_cast<unsigned char>(text_[at_]) < 0x20) return fail("an escape for a control character");
-    const Utf8Step step = read_utf8(text_.substr(at_));
-    if (step.status != Utf8Status::complete) return fail("valid UTF-8");
-    out.append(text_, at_, step.bytes);
-    at_ += step.bytes;
+  bool read_string(ondemand::value& value, Json& out) {
+    ondemand::raw_json_string raw;
+    if (value.get_raw_json_string().get(raw)) return false;
+    std::string text;
+    if (!decode(content_of(raw), text, [&] { return value.get_string(); })) return false;
+    out = Json(std::move(text));
     return true;
   }
 
-  bool parse_escape(std::string& out) {
-    static constexpr std::string_view names = "\"\\/bfnrt";
-    static constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
-    ++at_;
-    if (at_ == text_.size()) return fail("an escape");
-    if (text_[at_] == 'u') return parse_unicode_escape(out);
-    const std::size_t which = names.find(text_[at_]);
-    if (which == std::string_view::npos) return fail("an escape");
-    out.push_back(meanings[which]);
-    ++at_;
-    return true;
+  bool read_key(ondemand::field& field, std::string& out) {
+    return decode(content_of(field.key()), out, [&] { return field.unescaped_key(); });
   }
 
-  bool parse_unicode_escape(std::string& out) {
-    const std::optional<std::uint32_t> unit = read_hex4(at_ + 1);
-    if (!unit) return fail("four hexadecimal digits");
-    at_ += 5;
-    if (*unit < 0xD800 || *unit > 0xDFFF) {
-      append_utf8(out, *unit);
+  // Decodes a string the cheapest way that is right for it; `unescape` is simdjson's own way.
+  template <class Unescape>
+  static bool decode(std::string_view content, std::string& out, Unescape unescape) {
+    if (content.find('\\') == std::string_view::npos) {
+      out.assign(content);
       return true;
     }
-    const bool pair_follows = *unit < 0xDC00 && text_.substr(at_, 2) == "\\u";
-    const std::optional<std::uint32_t> low = pair_follows ? read_hex4(at_ + 2) : std::nullopt;
-    if (low && *low >= 0xDC00 && *low <= 0xDFFF) {
-      append_utf8(out, 0x10000 + ((*unit - 0xD800) << 10) + (*low - 0xDC00));
-      at_ += 6;
-    } else {
-      out += replacement_character;
-    }
+    const bool may_have_surrogate = content.find("\\ud") != std::string_view::npos ||  //
+                                    content.find("\\uD") != std::string_view::npos;
+    if (may_have_surrogate) return unescape_json(content, out);
+    std::string_view decoded;
+    if (unescape().get(decoded)) return false;
+    out.assign(decoded);
     return true;
   }
 
-  std::optional<std::uint32_t> read_hex4(std::size_t begin) const {
-    if (begin + 4 > text_.size()) return std::nullopt;
-    std::uint32_t value = 0;
-    for (const char c : text_.substr(begin, 4)) {
-      const char lower = static_cast<char>(c | 0x20);
-      if (is_digit(c)) {
-        value = value * 16 + static_cast<std::uint32_t>(c - '0');
-      } else if (lower >= 'a' && lower <= 'f') {
-        value = value * 16 + static_cast<std::uint32_t>(lower - 'a' + 10);
-      } else {
-        return std::nullopt;
-      }
-    }
-    return value;
+  // Returns what stands between a string's quotes. The closing one exists: simdjson refuses the text otherwise.
+  std::string_view content_of(ondemand::raw_json_string raw) const {
+    const char* end_of_text = padded_.data() + padded_.size();
+    const std::string_view rest(raw.raw(), static_cast<std::size_t>(end_of_text - raw.raw()));
+    std::size_t quote = rest.find('"');
+    while (is_escaped(rest, quote)) quote = rest.find('"', quote + 1);
+    return rest.substr(0, quote);
   }
 
-  bool parse_number(Json& out) {
-    const std::size_t begin = at_;
-    take('-');
-    if (!take('0') && !take_digits()) {
-      at_ = begin;
-      return fail("a value");
-    }
-    if (take('.') && !take_digits()) return fail("a digit after the decimal point");
-    if (take('e') || take('E')) {
-      if (!take('+')) take('-');
-      if (!take_digits()) return fail("a digit in the exponent");
-    }
-    out = Json(JsonNumber{std::string(text_.substr(begin, at_ - begin))});
+  // Returns whether an odd number of backslashes stands before `at`.
+  static bool is_escaped(std::string_view text, std::size_t at) {
+    std::size_t begin = at;
+    while (begin > 0 && text[begin - 1] == '\\') --begin;
+    return (at - begin) % 2 == 1;
+  }
+
+  static bool read_number(std::string_view token, Json& out) {
+    const TokenScan scan = scan_number(token);
+    if (!scan.is_whole() || scan.bytes != token.size()) return false;
+    out = Json(JsonNumber{std::string(token)});
     return true;
   }
 
-  bool take_digits() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-    return at_ > begin;
+  // simdjson's raw token reaches to the next token and is never empty: white space behind it is cut.
+  static std::string_view trimmed(std::string_view token) {
+    return token.substr(0, token.find_last_not_of(" \n\r\t") + 1);
   }
 
-  bool parse_word(std::string_view word, Json value, Json& out) {
-    if (text_.substr(at_, word.size()) != word) return fail("a value");
-    at_ += word.size();
-    out = std::move(value);
-    return true;
-  }
-
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
-      ++at_;
-  }
-
-  bool take(char c) {
-    if (at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
-  bool fail(const char* expected) {
-    expected_ = expected;
-    return false;
-  }
-
-  Error error() const {
-    if (at_ >= text_.size())
-      return {ErrorCode::bad_format, fmt::format("byte {}", at_), "the end of the text", expected_};
-    const auto byte = static_cast<unsigned char>(text_[at_]);
-    const bool is_printable = byte > 0x20 && byte < 0x7F;
-    std::string found = is_printable ? fmt::format("'{}'", text_[at_]) : fmt::format("byte 0x{:02X}", byte);
-    return {ErrorCode::bad_format, fmt::format("byte {}", at_), std::move(found), expected_};
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  const char* expected_ = "";
+  ondemand::parser& parser_;
+  std::string& padded_;
 };
+
+Error refusal(std::string_view text) {
+  const auto fault = find_fault(text);
+  if (!fault) {
+    return {ErrorCode::resource, "JSON text", fmt::format("{} bytes", text.size()),
+            "less than 4 GiB and memory to read it"};
+  }
+  std::string found = "the end of the text";
+  if (fault->at < text.size()) {
+    const auto byte = static_cast<unsigned char>(text[fault->at]);
+    const bool is_printable = byte > 0x20 && byte < 0x7F;
+    found = is_printable ? fmt::format("'{}'", text[fault->at]) : fmt::format("byte 0x{:02X}", byte);
+  }
+  return {ErrorCode::bad_format, fmt::format("byte {}", fault->at), std::move(found), fault->expected};
+}
 
 }  // namespace
 
 Result<Json> parse_json(std::string_view text) {
-  return Parser(text).document();
+  thread_local Workspace workspace;
+  Json document;
+  const bool is_read = Reader(workspace).read_document(text, document);
+  if (workspace.padded.capacity() > kept_bytes_max) workspace = Workspace();
+  if (!is_read) return refusal(text);
+  return document;
 }
 
 bool is_json(std::string_view text) {
