@@ -1,0 +1,117 @@
+// A scheduler of a few lines: prefill in chunks, then decode, all requests at once.
+#include "engine_fixture.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+
+namespace tandem::gpu::test {
+namespace {
+
+std::unique_ptr<Engine> load(const std::filesystem::path& model, Communicator& communicator, int lanes_max) {
+  EngineOptions options;
+  options.model = model;
+  options.max_positions = 512;
+  options.kv_tokens = 2048;
+  options.lanes_max = lanes_max;
+  options.chunk_rows_max = 64;
+  options.threads = communicator.size() > 1 ? 1 : 2;
+  auto engine = load_engine(options, communicator, {}, nullptr);
+  if (!engine) BOOST_FAIL(engine.error().message());
+  return std::move(*engine);
+}
+
+// One request on its way.
+struct Running {
+  const Request& request;
+  SequenceId id = 0;
+  std::uint32_t fed = 0;
+  Reply reply;
+  bool is_done() const { return reply.tokens.size() >= request.generate; }
+};
+
+void add_work(StepPlan& plan, const Running& running) {
+  const Request& request = running.request;
+  const auto length = static_cast<std::uint32_t>(request.prompt.size());
+  if (running.fed == length) {
+    plan.decode.push_back({running.id, request.drafts, request.drafts});
+    return;
+  }
+  PrefillWork work;
+  work.id = running.id;
+  work.start = running.fed;
+  const std::uint32_t count = std::min(request.chunk, length - running.fed);
+  work.tokens.assign(request.prompt.begin() + running.fed, request.prompt.begin() + running.fed + count);
+  work.sample = running.fed + count == length;
+  work.next_drafts = request.drafts;
+  plan.prefill.push_back(std::move(work));
+}
+
+void take_result(Running& running, const LaneResult& lane) {
+  BOOST_REQUIRE_EQUAL(lane.error, "");
+  running.fed = std::min<std::uint32_t>(lane.length, static_cast<std::uint32_t>(running.request.prompt.size()));
+  running.reply.tokens.insert(running.reply.tokens.end(), lane.emitted.begin(), lane.emitted.end());
+  running.reply.drafted += lane.drafted;
+  running.reply.accepted += lane.accepted;
+  ++running.reply.steps;
+  BOOST_TEST(lane.emitted.size() <= lane.drafted + 1U);
+}
+
+}  // namespace
+
+std::filesystem::path golden_checkpoint() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt"; }
+
+std::filesystem::path trained_checkpoint() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs/tiny"; }
+
+std::vector<TokenId> Reply::ids() const {
+  std::vector<TokenId> result;
+  for (const SampledToken& token : tokens) result.push_back(token.id);
+  return result;
+}
+
+EngineDriver::EngineDriver(const std::filesystem::path& model, int lanes_max)
+    : own_(make_solo_communicator()), engine_(load(model, *own_, lanes_max)) {}
+
+EngineDriver::EngineDriver(const std::filesystem::path& model, Communicator& communicator)
+    : engine_(load(model, communicator, 4)) {}
+
+Result<StepResult> EngineDriver::step(StepPlan plan) {
+  plan.step = step_++;
+  return engine_->step(plan);
+}
+
+std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
+  std::vector<Running> all;
+  StepPlan plan;
+  for (const Request& request : requests) {
+    SequenceOpen open;
+    open.id = next_id_++;
+    open.sampling = request.sampling;
+    open.max_tokens_total = static_cast<std::uint32_t>(request.prompt.size()) + request.generate + 8;
+    open.replayed = request.replayed;
+    open.prompt_tokens = request.tell_prompt_length ? static_cast<std::uint32_t>(request.prompt.size()) : 0;
+    plan.open.push_back(open);
+    all.push_back({request, open.id, 0, {}});
+  }
+  while (std::any_of(all.begin(), all.end(), [](const Running& running) { return !running.is_done(); })) {
+    for (const Running& running : all) {
+      if (!running.is_done()) add_work(plan, running);
+    }
+    const auto result = step(plan);
+    if (!result) BOOST_FAIL(result.error().message());
+    for (const LaneResult& lane : result->lanes) {
+      take_result(*std::find_if(all.begin(), all.end(), [&](const Running& running) { return running.id == lane.id; }), lane);
+    }
+    plan = {};
+  }
+  std::vector<Reply> replies;
+  for (Running& running : all) {
+    plan.close.push_back(running.id);
+    running.reply.tokens.resize(running.request.generate);
+    replies.push_back(std::move(running.reply));
+  }
+  BOOST_REQUIRE(step(plan).has_value());
+  return replies;
+}
+
+}  // namespace tandem::gpu::test
