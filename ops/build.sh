@@ -16,7 +16,7 @@ export CCACHE_BASEDIR=$PWD
 
 job_count() {
   local cores memory_gib
-  cores=$(nproc)
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)  # nproc counts threads wanted, if these are set
   memory_gib=$(awk '/^MemAvailable:/ {print int($2 / 1048576 / 1.5)}' /proc/meminfo)
   [ "$memory_gib" -ge 1 ] || memory_gib=1
   echo $((cores < memory_gib ? cores : memory_gib))

@@ -27,7 +27,7 @@ read_arguments() {
   while [ $# -gt 0 ]; do
     case "$1" in
       --once) once=true ;;
-      --port) wanted_port=${2:?--port needs a number}; shift ;;
+      --port) wanted_port=${2:-0}; shift $(($# > 1)) ;;
       *) echo "usage: ops/quickstart.sh [--once] [--port N]"; exit 2 ;;
     esac
     shift

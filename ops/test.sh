@@ -19,7 +19,7 @@ run_tests() {
   local preset=$1
   shift
   say "running the tests of $preset"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(env -u OMP_NUM_THREADS nproc)" "$@"
 }
 
 # Builds one preset and tests it. tsan needs an actor framework built under it and is left out, with a message, without.
