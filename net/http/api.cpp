@@ -44,12 +44,11 @@ Response text_response(std::string body, std::string content_type) {
 }
 
 Response root_page(const ServerOptions& options) {
-  return text_response(
-      fmt::format("Tandem {} serves {}.\n\n"
-                  "POST /v1/chat/completions\nGET  /v1/models\nPOST /tokenize, /detokenize\n"
-                  "GET  /health, /livez, /ping, /version, /status, /metrics\n",
-                  options.version, options.model_names.front()),
-      "text/plain; charset=utf-8");
+  return text_response(fmt::format("Tandem {} serves {}.\n\n"
+                                   "POST /v1/chat/completions\nGET  /v1/models\nPOST /tokenize, /detokenize\n"
+                                   "GET  /health, /livez, /ping, /version, /status, /metrics\n",
+                                   options.version, options.model_names.front()),
+                       "text/plain; charset=utf-8");
 }
 
 Response version_response(const ServerOptions& options) {
@@ -77,8 +76,10 @@ HeadVerdict Api::admit(const Request& request) {
 
 std::optional<Response> Api::judge(const Request& request, const RouteMatch& match) const {
   if (match.route == Route::unknown) return error_response({404, "there is no such path", "", "", 0});
-  if (request.method == "OPTIONS") return preflight_response(request, context_.options.cors_origins, allowed_methods(match));
-  const bool is_method_right = match.is_post ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
+  if (request.method == "OPTIONS")
+    return preflight_response(request, context_.options.cors_origins, allowed_methods(match));
+  const bool is_method_right =
+      match.is_post ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
   if (!is_method_right) {
     Response response = error_response({405, fmt::format("this path answers {}", allowed_methods(match)), "", "", 0});
     response.headers.push_back({"allow", std::string(allowed_methods(match))});
@@ -102,7 +103,8 @@ Awaitable<void> Api::serve(Exchange& exchange) {
   }
   if (!failure.empty()) {
     spdlog::error("{} {}: {}", exchange.request().id, match.name, failure);
-    const ApiError error{500, fmt::format("internal error, request {}", exchange.request().id), "", "internal_error", 0};
+    const ApiError error{500, fmt::format("internal error, request {}", exchange.request().id), "", "internal_error",
+                         0};
     Response response = error_response(error);
     if (!exchange.has_begun()) co_await exchange.respond(std::move(response));
   }
@@ -122,21 +124,32 @@ Awaitable<int> Api::dispatch(const RouteMatch& match, Exchange& exchange) {
 Awaitable<Response> Api::answer(const RouteMatch& match, const Request& request) {
   const ServerOptions& options = context_.options;
   switch (match.route) {
-    case Route::models: co_return list_models(context_);
-    case Route::model: co_return show_model(context_, match.tail);
-    case Route::tokenize: co_return co_await tokenize_request(context_, request);
-    case Route::detokenize: co_return co_await detokenize_request(context_, request);
+    case Route::models:
+      co_return list_models(context_);
+    case Route::model:
+      co_return show_model(context_, match.tail);
+    case Route::tokenize:
+      co_return co_await tokenize_request(context_, request);
+    case Route::detokenize:
+      co_return co_await detokenize_request(context_, request);
     case Route::health:
-    case Route::ping: co_return health_response(context_.door.snapshot());
-    case Route::livez: co_return text_response(R"({"status":"ok"})", "application/json");
-    case Route::version: co_return version_response(options);
-    case Route::status: co_return text_response(status_json(context_.door.snapshot()), "application/json");
+    case Route::ping:
+      co_return health_response(context_.door.snapshot());
+    case Route::livez:
+      co_return text_response(R"({"status":"ok"})", "application/json");
+    case Route::version:
+      co_return version_response(options);
+    case Route::status:
+      co_return text_response(status_json(context_.door.snapshot()), "application/json");
     case Route::metrics:
-      co_return text_response(metrics_text(context_.door.snapshot(), context_.counters.read(), options.model_names.front()),
-                              "text/plain; version=0.0.4; charset=utf-8");
-    case Route::root: co_return root_page(options);
+      co_return text_response(
+          metrics_text(context_.door.snapshot(), context_.counters.read(), options.model_names.front()),
+          "text/plain; version=0.0.4; charset=utf-8");
+    case Route::root:
+      co_return root_page(options);
     case Route::chat:
-    case Route::unknown: break;
+    case Route::unknown:
+      break;
   }
   co_return error_response({404, "there is no such path", "", "", 0});
 }

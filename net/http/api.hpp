@@ -1,4 +1,5 @@
-// Api: the service behind the listener. Judges heads (CORS, route, method, key, type), sends each request to its route, counts and logs.
+// Api: the service behind the listener. Judges heads (CORS, route, method, key, type), sends each request to its route,
+// counts and logs.
 #pragma once
 
 #include "net/http/api_context.hpp"

@@ -27,7 +27,8 @@ struct ApiContext {
   }
   // Ids that the model has logits for; the tokenizer's count until the model is loaded.
   std::int64_t vocab_size(const actors::RuntimeSnapshot& snapshot) const {
-    return snapshot.engine.vocab_size > 0 ? snapshot.engine.vocab_size : static_cast<std::int64_t>(tokenizer.vocabulary_size());
+    return snapshot.engine.vocab_size > 0 ? snapshot.engine.vocab_size
+                                          : static_cast<std::int64_t>(tokenizer.vocabulary_size());
   }
 };
 

@@ -20,7 +20,8 @@ KeyRing::Hash KeyRing::hash(std::string_view key) {
 bool KeyRing::holds(std::string_view key) const {
   const Hash digest = hash(key);
   unsigned matches = 0;
-  for (const Hash& stored : hashes_) matches |= CRYPTO_memcmp(stored.data(), digest.data(), digest.size()) == 0 ? 1U : 0U;
+  for (const Hash& stored : hashes_)
+    matches |= CRYPTO_memcmp(stored.data(), digest.data(), digest.size()) == 0 ? 1U : 0U;
   return matches != 0;
 }
 

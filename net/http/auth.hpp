@@ -1,4 +1,5 @@
-// KeyRing: the bearer keys that open the API. Only their SHA-256 hashes are kept; comparison takes the same time for every guess.
+// KeyRing: the bearer keys that open the API. Only their SHA-256 hashes are kept; comparison takes the same time for
+// every guess.
 #pragma once
 
 #include "net/http/message.hpp"

@@ -1,4 +1,5 @@
-// The loop over wake-ups. After the last choice has ended for the client, the engine's own ends are still awaited: usage needs them.
+// The loop over wake-ups. After the last choice has ended for the client, the engine's own ends are still awaited:
+// usage needs them.
 #include "net/http/chat_answer.hpp"
 
 #include "net/http/request_id.hpp"
@@ -26,12 +27,16 @@ ChatFrame make_frame(const ApiContext& context, const ChatJob& job) {
 }  // namespace
 
 ChatAnswer::ChatAnswer(const ApiContext& context, const ChatJob& job, Exchange& exchange)
-    : context_(context), job_(job), exchange_(exchange),
+    : context_(context),
+      job_(job),
+      exchange_(exchange),
       generation_(context.door, exchange, job.fields.choices, context.options.limits.unsent_bytes),
-      writer_(make_frame(context, job), job.fields.has_logprobs), pending_logprobs_(static_cast<std::size_t>(job.fields.choices)),
+      writer_(make_frame(context, job), job.fields.has_logprobs),
+      pending_logprobs_(static_cast<std::size_t>(job.fields.choices)),
       messages_(static_cast<std::size_t>(job.fields.choices)) {
   for (int choice = 0; choice < job.fields.choices; ++choice)
-    choices_.push_back(std::make_unique<ChatChoice>(context.tokenizer, output_options(job), job.stop_ids, job.fields.has_logprobs));
+    choices_.push_back(
+        std::make_unique<ChatChoice>(context.tokenizer, output_options(job), job.stop_ids, job.fields.has_logprobs));
 }
 
 Awaitable<ChatOutcome> ChatAnswer::ask() {
@@ -78,7 +83,8 @@ Awaitable<ChatOutcome> ChatAnswer::stream() {
 Awaitable<ChatOutcome> ChatAnswer::gather() {
   for (;;) {
     gather_events();
-    if (std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); })) co_return ChatOutcome::failed;
+    if (std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); }))
+      co_return ChatOutcome::failed;
     if (is_complete()) co_return ChatOutcome::complete;
     co_await generation_.wait(context_.options.keepalive);
     InboxNews news = generation_.take();
@@ -146,7 +152,8 @@ void ChatAnswer::gather_events() {
 }
 
 bool ChatAnswer::is_complete() const {
-  return std::ranges::all_of(choices_, [](const auto& choice) { return choice->has_ended() && choice->engine_finish(); });
+  return std::ranges::all_of(choices_,
+                             [](const auto& choice) { return choice->has_ended() && choice->engine_finish(); });
 }
 
 ChatUsage ChatAnswer::usage() const {

@@ -1,7 +1,7 @@
 // ChatAnswer: a chat request that the actors have accepted, until its answer is complete.
 //
-// One loop for both modes: take what arrived, feed the choices, then either send their chunks at once or gather them. It ends in one
-// of the outcomes below; the caller says what the client hears.
+// One loop for both modes: take what arrived, feed the choices, then either send their chunks at once or gather them.
+// It ends in one of the outcomes below; the caller says what the client hears.
 #pragma once
 
 #include "net/http/api_context.hpp"

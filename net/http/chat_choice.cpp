@@ -1,4 +1,5 @@
-// Feeding and ending. Two sides can end a choice: the parser (stop string, closed call block) and the engine (stop id, length).
+// Feeding and ending. Two sides can end a choice: the parser (stop string, closed call block) and the engine (stop id,
+// length).
 #include "net/http/chat_choice.hpp"
 
 #include "net/http/logprob_json.hpp"
@@ -10,14 +11,17 @@
 namespace tandem::net::http {
 namespace {
 
-// After a call block the model writes its end of turn. Waiting for it lets the request end by itself instead of as an abort.
+// After a call block the model writes its end of turn. Waiting for it lets the request end by itself instead of as an
+// abort.
 constexpr int tokens_awaited_after_calls = 3;
 
 }  // namespace
 
 ChatChoice::ChatChoice(const text::Tokenizer& tokenizer, text::OutputOptions options,
                        const std::vector<gpu::TokenId>& engine_stop_ids, bool has_logprobs)
-    : tokenizer_(tokenizer), engine_stop_ids_(engine_stop_ids), has_logprobs_(has_logprobs),
+    : tokenizer_(tokenizer),
+      engine_stop_ids_(engine_stop_ids),
+      has_logprobs_(has_logprobs),
       parser_(tokenizer, std::move(options)) {}
 
 void ChatChoice::feed(const gpu::SampledToken& token) {

@@ -15,8 +15,8 @@ namespace tandem::net::http {
 class ChatChoice {
  public:
   // `engine_stop_ids`: the ids at which the engine ends by itself. All references must outlive this.
-  ChatChoice(const text::Tokenizer& tokenizer, text::OutputOptions options, const std::vector<gpu::TokenId>& engine_stop_ids,
-             bool has_logprobs);
+  ChatChoice(const text::Tokenizer& tokenizer, text::OutputOptions options,
+             const std::vector<gpu::TokenId>& engine_stop_ids, bool has_logprobs);
 
   // Reads the next token. What follows an end that the parser found is counted, not read.
   void feed(const gpu::SampledToken& token);

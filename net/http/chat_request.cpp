@@ -17,10 +17,14 @@ namespace {
 
 using text::Markup;
 
-gpu::TokenId engine_id(text::TokenId id) { return static_cast<gpu::TokenId>(id); }
+gpu::TokenId engine_id(text::TokenId id) {
+  return static_cast<gpu::TokenId>(id);
+}
 
 ApiError no_such_model(const ApiContext& context, const std::string& model) {
-  return {404, fmt::format("The model `{}` does not exist. This server has: {}.", model, fmt::join(context.options.model_names, ", ")),
+  return {404,
+          fmt::format("The model `{}` does not exist. This server has: {}.", model,
+                      fmt::join(context.options.model_names, ", ")),
           "model", "model_not_found", 0};
 }
 
@@ -38,10 +42,11 @@ std::vector<gpu::TokenId> stop_ids(const text::Tokenizer& tokenizer, const Reque
 std::optional<ApiError> check_length(const ApiContext& context, std::size_t prompt_tokens) {
   const std::int64_t limit = context.door.snapshot().engine.max_positions;
   if (limit <= 0 || static_cast<std::int64_t>(prompt_tokens) + 1 <= limit) return std::nullopt;
-  return ApiError{400,
-                  fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
-                              limit, prompt_tokens),
-                  "messages", "context_length_exceeded", 0};
+  return ApiError{
+      400,
+      fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
+                  limit, prompt_tokens),
+      "messages", "context_length_exceeded", 0};
 }
 
 }  // namespace
@@ -69,7 +74,8 @@ std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_vie
   return check_length(context, job.prompt.ids.size());
 }
 
-actors::GenerationRequest generation_request(const ApiContext& context, const ChatJob& job, int choice, std::string trace_id) {
+actors::GenerationRequest generation_request(const ApiContext& context, const ChatJob& job, int choice,
+                                             std::string trace_id) {
   actors::GenerationRequest request;
   request.trace_id = std::move(trace_id);
   request.prompt.assign(job.prompt.ids.begin(), job.prompt.ids.end());

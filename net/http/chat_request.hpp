@@ -16,8 +16,8 @@
 namespace tandem::net::http {
 
 struct ChatJob {
-  RequestFields fields;                // model is filled in
-  text::ChatRequest chat;              // holds the tools that the output parsers point to
+  RequestFields fields;    // model is filled in
+  text::ChatRequest chat;  // holds the tools that the output parsers point to
   text::Prompt prompt;
   std::vector<gpu::TokenId> stop_ids;  // end of turn (unless ignored) and the request's own
   std::uint64_t seed = 0;              // of choice 0; choice k has seed + k
@@ -28,7 +28,8 @@ struct ChatJob {
 std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_view body, ChatJob& job);
 
 // Returns what the actors are asked for choice `choice`. `trace_id`: the request id.
-actors::GenerationRequest generation_request(const ApiContext& context, const ChatJob& job, int choice, std::string trace_id);
+actors::GenerationRequest generation_request(const ApiContext& context, const ChatJob& job, int choice,
+                                             std::string trace_id);
 
 // Returns how the answer's tokens are to be read. `job` must outlive the parser.
 text::OutputOptions output_options(const ChatJob& job);

@@ -57,7 +57,11 @@ void add_usage(JsonWriter& json, const ChatUsage& usage) {
   json.key("completion_tokens").integer(usage.completion_tokens);
   json.key("total_tokens").integer(std::uint64_t{usage.prompt_tokens} + usage.completion_tokens);
   json.key("prompt_tokens_details").begin_object().key("cached_tokens").integer(usage.cached_tokens).end_object();
-  json.key("completion_tokens_details").begin_object().key("reasoning_tokens").integer(usage.reasoning_tokens).end_object();
+  json.key("completion_tokens_details")
+      .begin_object()
+      .key("reasoning_tokens")
+      .integer(usage.reasoning_tokens)
+      .end_object();
   json.end_object();
 }
 
@@ -67,18 +71,31 @@ void add_logprobs(JsonWriter& json, std::string_view entries) {
   json.end_array().key("refusal").null().end_object();
 }
 
-std::string event(const JsonWriter& json) { return fmt::format("data: {}\n\n", json.text()); }
+std::string event(const JsonWriter& json) {
+  return fmt::format("data: {}\n\n", json.text());
+}
 
 }  // namespace
 
 void ChatMessage::add(const Event& event) {
   switch (event.kind) {
-    case EventKind::reasoning: reasoning += event.text; break;
-    case EventKind::content: content += event.text; break;
-    case EventKind::call_begin: calls.push_back({new_random_id("call_"), event.text, ""}); break;
-    case EventKind::call_args: calls.back().arguments += event.text; break;
-    case EventKind::call_end: break;
-    case EventKind::finish: reason = event.reason; break;
+    case EventKind::reasoning:
+      reasoning += event.text;
+      break;
+    case EventKind::content:
+      content += event.text;
+      break;
+    case EventKind::call_begin:
+      calls.push_back({new_random_id("call_"), event.text, ""});
+      break;
+    case EventKind::call_args:
+      calls.back().arguments += event.text;
+      break;
+    case EventKind::call_end:
+      break;
+    case EventKind::finish:
+      reason = event.reason;
+      break;
   }
 }
 
@@ -92,11 +109,15 @@ void ChatWriter::add_chunk(std::string& out, const Chunk& chunk, const ChatUsage
   begin(json, "chat.completion.chunk");
   json.key("choices").begin_array().begin_object().key("index").integer(chunk.choice);
   json.key("delta").literal(fmt::format("{{{}}}", chunk.delta));
-  if (chunk.logprobs.empty()) json.key("logprobs").null();
-  else add_logprobs(json, chunk.logprobs);
+  if (chunk.logprobs.empty())
+    json.key("logprobs").null();
+  else
+    add_logprobs(json, chunk.logprobs);
   json.key("finish_reason").string_or_null(chunk.finish).end_object().end_array();
-  if (frame_.includes_usage_always) add_usage(json.key("usage"), usage);
-  else if (frame_.includes_usage) json.key("usage").null();
+  if (frame_.includes_usage_always)
+    add_usage(json.key("usage"), usage);
+  else if (frame_.includes_usage)
+    json.key("usage").null();
   json.end_object();
   out += event(json);
 }
@@ -111,7 +132,8 @@ std::string ChatWriter::role_chunk(std::size_t choice, const ChatUsage& usage) c
 std::string ChatWriter::delta_of(const Event& event) const {
   const std::string text = json_string(event.text);
   switch (event.kind) {
-    case EventKind::content: return fmt::format(R"("content":{})", text);
+    case EventKind::content:
+      return fmt::format(R"("content":{})", text);
     case EventKind::reasoning:
       if (frame_.hides_reasoning) return {};
       if (frame_.reasoning_field == ReasoningField::reasoning) return fmt::format(R"("reasoning":{})", text);
@@ -120,12 +142,13 @@ std::string ChatWriter::delta_of(const Event& event) const {
       return fmt::format(R"("reasoning_content":{})", text);
     case EventKind::call_begin:
       return fmt::format(
-          R"("tool_calls":[{{"index":{},"id":"{}","type":"function","function":{{"name":{},"arguments":""}}}}])", event.index,
-          new_random_id("call_"), text);
+          R"("tool_calls":[{{"index":{},"id":"{}","type":"function","function":{{"name":{},"arguments":""}}}}])",
+          event.index, new_random_id("call_"), text);
     case EventKind::call_args:
       return fmt::format(R"("tool_calls":[{{"index":{},"function":{{"arguments":{}}}}}])", event.index, text);
     case EventKind::call_end:
-    case EventKind::finish: break;
+    case EventKind::finish:
+      break;
   }
   return {};
 }
@@ -159,8 +182,10 @@ std::string ChatWriter::last_events(const ChatUsage& usage) const {
 
 void ChatWriter::add_message(JsonWriter& json, const ChatMessage& message) const {
   json.key("message").begin_object().key("role").string("assistant").key("content");
-  if (message.content.empty() && !message.calls.empty()) json.null();
-  else json.string(message.content);
+  if (message.content.empty() && !message.calls.empty())
+    json.null();
+  else
+    json.string(message.content);
   if (!message.reasoning.empty() && !frame_.hides_reasoning) {
     if (frame_.reasoning_field != ReasoningField::reasoning) json.key("reasoning_content").string(message.reasoning);
     if (frame_.reasoning_field != ReasoningField::reasoning_content) json.key("reasoning").string(message.reasoning);
@@ -184,8 +209,10 @@ std::string ChatWriter::body(const std::vector<ChatMessage>& choices, const Chat
   for (std::size_t index = 0; index < choices.size(); ++index) {
     json.begin_object().key("index").integer(index);
     add_message(json, choices[index]);
-    if (has_logprobs_) add_logprobs(json, choices[index].logprobs);
-    else json.key("logprobs").null();
+    if (has_logprobs_)
+      add_logprobs(json, choices[index].logprobs);
+    else
+      json.key("logprobs").null();
     json.key("finish_reason").string(text::to_string(choices[index].reason)).end_object();
   }
   json.end_array();

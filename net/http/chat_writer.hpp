@@ -1,7 +1,8 @@
-// ChatWriter: a chat answer on the wire, as one body or as a stream of events. Shapes only; what happens when is chat_route's.
+// ChatWriter: a chat answer on the wire, as one body or as a stream of events. Shapes only; what happens when is
+// chat_route's.
 //
-// Stream, per choice: role chunk; reasoning and content deltas; each call as a start (id, name) and argument pieces; one finish chunk.
-// Then, if asked for, one usage chunk without choices, and [DONE].
+// Stream, per choice: role chunk; reasoning and content deltas; each call as a start (id, name) and argument pieces;
+// one finish chunk. Then, if asked for, one usage chunk without choices, and [DONE].
 #pragma once
 
 #include "net/http/json_writer.hpp"
@@ -23,7 +24,7 @@ struct ChatUsage {
 };
 
 struct ChatFrame {
-  std::string id;           // "chatcmpl-..."
+  std::string id;  // "chatcmpl-..."
   std::int64_t created = 0;
   std::string model;        // as the client named it
   std::string fingerprint;  // "fp_..."
@@ -53,9 +54,10 @@ class ChatWriter {
 
   // `usage` is the current count, written only in continuous mode.
   std::string role_chunk(std::size_t choice, const ChatUsage& usage) const;
-  // Returns the chunks of one choice's events: neighbours of one kind become one delta. `logprobs` goes with the first chunk; it is
-  // emptied if there was one.
-  std::string event_chunks(std::size_t choice, const text::Events& events, std::string& logprobs, const ChatUsage& usage) const;
+  // Returns the chunks of one choice's events: neighbours of one kind become one delta. `logprobs` goes with the first
+  // chunk; it is emptied if there was one.
+  std::string event_chunks(std::size_t choice, const text::Events& events, std::string& logprobs,
+                           const ChatUsage& usage) const;
   std::string last_events(const ChatUsage& usage) const;  // usage chunk if asked for, [DONE]
 
   // Returns the body of a complete answer.

@@ -1,20 +1,20 @@
 // The life of a connection: read a head, let the service judge it, read the body, let a route answer, start over.
 //
-// While a route works, a watcher looks for the peer's end of file: waiting for readability and asking the kernel whether the peer
-// has shut down (POLLRDHUP sees it even behind pipelined bytes). A half-closed peer counts as gone.
+// While a route works, a watcher looks for the peer's end of file: waiting for readability and asking the kernel
+// whether the peer has shut down (POLLRDHUP sees it even behind pipelined bytes). A half-closed peer counts as gone.
 #include "net/http/connection.hpp"
 
 #include "net/http/deadline.hpp"
 #include "net/http/request_reader.hpp"
 #include "net/http/response_head.hpp"
 
+#include <poll.h>
+#include <spdlog/spdlog.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <poll.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <utility>
@@ -39,8 +39,12 @@ bool has_peer_left(tcp::socket& socket) {
 class SocketConnection final : public Connection, public Exchange {
  public:
   SocketConnection(tcp::socket socket, Service& service, const Limits& limits)
-      : socket_(std::move(socket)), deadline_(socket_), service_(service), limits_(limits),
-        reader_(socket_, deadline_, limits), watch_timer_(socket_.get_executor()) {}
+      : socket_(std::move(socket)),
+        deadline_(socket_),
+        service_(service),
+        limits_(limits),
+        reader_(socket_, deadline_, limits),
+        watch_timer_(socket_.get_executor()) {}
 
   void start(ConnectionGate& gate) override;
   void turn_away() override;
@@ -88,17 +92,18 @@ class SocketConnection final : public Connection, public Exchange {
 };
 
 void SocketConnection::start(ConnectionGate& gate) {
-  asio::co_spawn(socket_.get_executor(), [connection = self()]() -> Awaitable<void> { co_await connection->run(); },
-                 [connection = self(), &gate](std::exception_ptr failure) {
-                   connection->close();
-                   gate.leave(connection);
-                   if (!failure) return;
-                   try {
-                     std::rethrow_exception(failure);
-                   } catch (const std::exception& error) {
-                     spdlog::error("a connection ended by an exception: {}", error.what());
-                   }
-                 });
+  asio::co_spawn(
+      socket_.get_executor(), [connection = self()]() -> Awaitable<void> { co_await connection->run(); },
+      [connection = self(), &gate](std::exception_ptr failure) {
+        connection->close();
+        gate.leave(connection);
+        if (!failure) return;
+        try {
+          std::rethrow_exception(failure);
+        } catch (const std::exception& error) {
+          spdlog::error("a connection ended by an exception: {}", error.what());
+        }
+      });
 }
 
 Awaitable<void> SocketConnection::run() {
@@ -133,14 +138,14 @@ Awaitable<bool> SocketConnection::run_exchange() {
     keep_alive_ = keep_alive_ && !request_.has_body;
     const bool is_sent = co_await respond(std::move(*verdict.refusal));
     if (is_sent && request_.has_body) co_await reader_.discard_rest();
-    co_return is_sent && keep_alive_;
+    co_return is_sent&& keep_alive_;
   }
   if (const auto refusal = co_await reader_.read_body(request_)) {
     co_await refuse_and_discard(*refusal);
     co_return false;
   }
   co_await service_.serve(*this);
-  co_return keep_alive_ && has_begun_ && socket_.is_open();
+  co_return keep_alive_&& has_begun_&& socket_.is_open();
 }
 
 Awaitable<void> SocketConnection::refuse_and_discard(ReadRefusal refusal) {
@@ -213,9 +218,10 @@ void SocketConnection::watch(std::function<void(Departure)> told) {
   told_ = std::move(told);
   if (is_hurried_) tell(Departure::server_stopping);
   const std::uint64_t round = ++watch_round_;
-  asio::co_spawn(socket_.get_executor(),
-                 [connection = self(), round]() -> Awaitable<void> { co_await connection->watch_peer(round); },
-                 [](std::exception_ptr) {});  // a failed watcher only means that a write will notice instead
+  asio::co_spawn(
+      socket_.get_executor(),
+      [connection = self(), round]() -> Awaitable<void> { co_await connection->watch_peer(round); },
+      [](std::exception_ptr) {});  // a failed watcher only means that a write will notice instead
 }
 
 Awaitable<void> SocketConnection::watch_peer(std::uint64_t round) {
@@ -252,13 +258,14 @@ void SocketConnection::close() {
 }
 
 void SocketConnection::turn_away() {
-  asio::co_spawn(socket_.get_executor(),
-                 [connection = self()]() -> Awaitable<void> {
-                   ReadRefusal refusal{503, "too many connections"};
-                   co_await connection->refuse_and_discard(refusal);
-                   connection->close();
-                 },
-                 [](std::exception_ptr) {});
+  asio::co_spawn(
+      socket_.get_executor(),
+      [connection = self()]() -> Awaitable<void> {
+        ReadRefusal refusal{503, "too many connections"};
+        co_await connection->refuse_and_discard(refusal);
+        connection->close();
+      },
+      [](std::exception_ptr) {});
 }
 
 void SocketConnection::begin_stop() {

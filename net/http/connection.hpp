@@ -1,7 +1,7 @@
 // Connection: one socket from accept to close, and the gate that counts all of them.
 //
-// All Beast and Asio templates of the request path are instantiated in connection.cpp; routes see an Exchange. A connection stays
-// on one IO thread, where all of its functions run.
+// All Beast and Asio templates of the request path are instantiated in connection.cpp; routes see an Exchange. A
+// connection stays on one IO thread, where all of its functions run.
 #pragma once
 
 #include "net/http/exchange.hpp"
@@ -20,7 +20,8 @@ namespace tandem::net::http {
 
 class Connection;
 
-// Counts open connections. None is forgotten: a connection enters before its coroutine starts and leaves when that has ended.
+// Counts open connections. None is forgotten: a connection enters before its coroutine starts and leaves when that has
+// ended.
 class ConnectionGate {
  public:
   explicit ConnectionGate(std::size_t limit) : limit_(limit) {}
@@ -60,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 };
 
 // `service` and `limits` outlive the connection.
-std::shared_ptr<Connection> make_connection(boost::asio::ip::tcp::socket socket, Service& service, const Limits& limits);
+std::shared_ptr<Connection> make_connection(boost::asio::ip::tcp::socket socket, Service& service,
+                                            const Limits& limits);
 
 }  // namespace tandem::net::http

@@ -1,4 +1,5 @@
-// One timer a connection; a handler that was already queued when the timer was re-armed sees a new round number and does nothing.
+// One timer a connection; a handler that was already queued when the timer was re-armed sees a new round number and
+// does nothing.
 #include "net/http/deadline.hpp"
 
 #include <cstdint>
@@ -37,6 +38,8 @@ void Deadline::disarm() {
   state_->timer.cancel();
 }
 
-bool Deadline::has_passed() const noexcept { return state_->has_passed; }
+bool Deadline::has_passed() const noexcept {
+  return state_->has_passed;
+}
 
 }  // namespace tandem::net::http

@@ -1,4 +1,5 @@
-// Deadline: bounds every operation on a socket. When it passes, the socket's pending operations are cancelled and has_passed() is true.
+// Deadline: bounds every operation on a socket. When it passes, the socket's pending operations are cancelled and
+// has_passed() is true.
 //
 // Unlike beast::tcp_stream it does not close the socket, so that "408 Request Timeout" can still be said.
 #pragma once

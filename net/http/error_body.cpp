@@ -11,10 +11,14 @@ namespace tandem::net::http {
 
 std::string_view ApiError::type() const noexcept {
   switch (status) {
-    case 401: return "authentication_error";
-    case 404: return "not_found_error";
-    case 429: return "rate_limit_error";
-    default: return status >= 500 ? "server_error" : "invalid_request_error";
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
   }
 }
 
@@ -46,7 +50,8 @@ std::string error_events(const ApiError& error) {
 
 ApiError from_request_error(const text::RequestError& error) {
   // The contract names few codes; the ones that only repeat "bad field" are null on the wire.
-  const bool is_plain = error.code == "invalid_value" || error.code == "invalid_type" || error.code == "missing_required_parameter";
+  const bool is_plain =
+      error.code == "invalid_value" || error.code == "invalid_type" || error.code == "missing_required_parameter";
   return {error.status, error.message, error.param, is_plain ? "" : error.code, 0};
 }
 
@@ -62,11 +67,14 @@ ApiError from_rejection(const actors::Rejection& rejection, std::string_view pro
   switch (rejection.reason) {
     case RejectReason::prompt_too_long:
       return {400, rejection.message, std::string(prompt_param), "context_length_exceeded", 0};
-    case RejectReason::invalid: return {400, rejection.message, std::string(prompt_param), "", 0};
+    case RejectReason::invalid:
+      return {400, rejection.message, std::string(prompt_param), "", 0};
     case RejectReason::queue_full:
       return {429, rejection.message, "", "rate_limit_exceeded", std::clamp(rejection.retry_after_s, 1U, 60U)};
-    case RejectReason::not_ready: return {503, rejection.message, "", "loading", std::max(rejection.retry_after_s, 1U)};
-    case RejectReason::draining: return {503, rejection.message, "", "draining", std::max(rejection.retry_after_s, 1U)};
+    case RejectReason::not_ready:
+      return {503, rejection.message, "", "loading", std::max(rejection.retry_after_s, 1U)};
+    case RejectReason::draining:
+      return {503, rejection.message, "", "draining", std::max(rejection.retry_after_s, 1U)};
   }
   return {500, "an unknown refusal", "", "internal_error", 0};
 }

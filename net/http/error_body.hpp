@@ -1,7 +1,8 @@
 // ApiError: a refusal or failure as the client sees it, in OpenAI's shape.
 //
-// status, type and code follow one table: 400 invalid_request_error, 401 authentication_error/invalid_api_key, 404 not_found_error,
-// 408 413 414 415 431 invalid_request_error, 429 rate_limit_error, 500 server_error/internal_error, 503 server_error/<reason>.
+// status, type and code follow one table: 400 invalid_request_error, 401 authentication_error/invalid_api_key, 404
+// not_found_error, 408 413 414 415 431 invalid_request_error, 429 rate_limit_error, 500 server_error/internal_error,
+// 503 server_error/<reason>.
 #pragma once
 
 #include "actors/generation.hpp"
@@ -26,7 +27,8 @@ struct ApiError {
 // Returns {"error":{"message","type","param","code"}}.
 std::string error_json(const ApiError& error);
 
-// Returns the complete answer; 401 gets www-authenticate, retry_after_s both retry headers, 500 says that a retry cures nothing.
+// Returns the complete answer; 401 gets www-authenticate, retry_after_s both retry headers, 500 says that a retry cures
+// nothing.
 Response error_response(const ApiError& error);
 
 // Returns the error as the last events of a stream: one data event, then [DONE].

@@ -1,7 +1,8 @@
 // Exchange: one request and the means to answer it, as a route sees a connection. Service: what answers exchanges.
 //
-// A route answers exactly once: respond(), or open_stream() + send()* + close_stream(). Everything happens on the connection's IO
-// thread; writes have their own deadlines. After any of the calls returned false the peer is gone and the rest is in vain.
+// A route answers exactly once: respond(), or open_stream() + send()* + close_stream(). Everything happens on the
+// connection's IO thread; writes have their own deadlines. After any of the calls returned false the peer is gone and
+// the rest is in vain.
 #pragma once
 
 #include "net/http/message.hpp"
@@ -42,14 +43,15 @@ class Exchange {
   virtual void drop() = 0;
   // Whether an answer has begun: nothing else may be said any more than its rest.
   virtual bool has_begun() const noexcept = 0;
-  // From now until the answer is complete, calls `told` on the IO thread when the peer goes or the server stops (each at most once).
+  // From now until the answer is complete, calls `told` on the IO thread when the peer goes or the server stops (each
+  // at most once).
   virtual void watch(std::function<void(Departure)> told) = 0;
 };
 
 // What a service decides when it has seen the head only.
 struct HeadVerdict {
-  std::optional<Response> refusal;    // answered at once; the connection closes if a body was announced
-  std::vector<Header> headers;        // added to whatever answer follows (CORS)
+  std::optional<Response> refusal;  // answered at once; the connection closes if a body was announced
+  std::vector<Header> headers;      // added to whatever answer follows (CORS)
 };
 
 class Service {

@@ -20,7 +20,9 @@ std::optional<std::int64_t> to_integer(std::string_view number) {
   return static_cast<std::int64_t>(real);
 }
 
-double to_double(std::string_view number) { return std::strtod(std::string(number).c_str(), nullptr); }
+double to_double(std::string_view number) {
+  return std::strtod(std::string(number).c_str(), nullptr);
+}
 
 std::optional<bool> FieldReader::boolean(std::string_view name) {
   const text::Json* value = any(name);
@@ -40,8 +42,8 @@ std::optional<std::int64_t> FieldReader::integer(std::string_view name, IntegerR
   }
   const auto integer = to_integer(number->text);
   if (integer && *integer >= range.low && *integer <= range.high) return integer;
-  fail(text::invalid_value(path(name), fmt::format("{} must be an integer from {} to {}, found {}", path(name), range.low,
-                                                   range.high, number->text.substr(0, 40))));
+  fail(text::invalid_value(path(name), fmt::format("{} must be an integer from {} to {}, found {}", path(name),
+                                                   range.low, range.high, number->text.substr(0, 40))));
   return std::nullopt;
 }
 

@@ -27,7 +27,8 @@ struct NumberRange {
 class FieldReader {
  public:
   // `prefix` stands before field names in errors, e.g. "stream_options.".
-  explicit FieldReader(const text::Json& object, std::string prefix = "") : object_(&object), prefix_(std::move(prefix)) {}
+  explicit FieldReader(const text::Json& object, std::string prefix = "")
+      : object_(&object), prefix_(std::move(prefix)) {}
 
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::int64_t> integer(std::string_view name, IntegerRange range);
@@ -50,7 +51,8 @@ class FieldReader {
   std::optional<text::RequestError> error_;
 };
 
-// Returns the integer that a JSON number's text stands for ("3", "3.0", "3e2"), or nullopt if it is none or beyond 64 bits.
+// Returns the integer that a JSON number's text stands for ("3", "3.0", "3e2"), or nullopt if it is none or beyond 64
+// bits.
 std::optional<std::int64_t> to_integer(std::string_view number);
 // Returns the nearest double; infinite beyond its range.
 double to_double(std::string_view number);

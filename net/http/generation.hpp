@@ -1,4 +1,5 @@
-// Generation: the requests that one HTTP exchange has with the actors, one a choice. Leaving its scope cancels what still runs.
+// Generation: the requests that one HTTP exchange has with the actors, one a choice. Leaving its scope cancels what
+// still runs.
 #pragma once
 
 #include "actors/front_door.hpp"

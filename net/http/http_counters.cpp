@@ -1,4 +1,5 @@
-// One mutex with its data.
+// One mutex with its data; the histograms start with their bounds and zero counts, so that every series exists from the
+// first scrape.
 #include "net/http/http_counters.hpp"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ void observe(actors::Histogram& histogram, double value) {
 }  // namespace
 
 HttpCounters::HttpCounters() {
-  counts_.max_tokens = make_histogram({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000});
+  counts_.max_tokens =
+      make_histogram({1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000});
   counts_.choices = make_histogram({1, 2, 5, 10, 20});
 }
 

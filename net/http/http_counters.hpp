@@ -15,11 +15,11 @@ namespace tandem::net::http {
 
 struct HttpCounts {
   std::map<std::pair<std::string, int>, std::uint64_t> responses;  // by route and status
-  std::uint64_t disconnects = 0;           // the client left before its answer was complete
-  std::uint64_t slow_readers = 0;          // given up because the client did not read
-  std::uint64_t prompt_tokens = 0;         // of finished requests: looked up in the prefix cache
-  std::uint64_t cached_tokens = 0;         // of those, found
-  actors::Histogram max_tokens;            // as requested; 0 (not given) is not observed
+  std::uint64_t disconnects = 0;                                   // the client left before its answer was complete
+  std::uint64_t slow_readers = 0;                                  // given up because the client did not read
+  std::uint64_t prompt_tokens = 0;  // of finished requests: looked up in the prefix cache
+  std::uint64_t cached_tokens = 0;  // of those, found
+  actors::Histogram max_tokens;     // as requested; 0 (not given) is not observed
   actors::Histogram choices;
 };
 

@@ -11,7 +11,9 @@
 namespace tandem::net::http {
 namespace {
 
-text::RequestError invalid_json(std::string message) { return {400, "", "invalid_json", std::move(message)}; }
+text::RequestError invalid_json(std::string message) {
+  return {400, "", "invalid_json", std::move(message)};
+}
 
 // Returns the index of the closing quote of the string that opens at `open`.
 std::size_t closing_quote(std::string_view json, std::size_t open) {
@@ -44,6 +46,7 @@ std::optional<std::string> find_repeated_member(std::string_view object) {
 }
 
 text::RequestResult<text::Json> parse_body(std::string_view body) {
+  if (body.starts_with("\xEF\xBB\xBF")) body.remove_prefix(3);  // a byte order mark
   if (body.empty()) return invalid_json("the request body is empty, expected a JSON object");
   auto json = text::parse_json(body);
   if (!json) return invalid_json(fmt::format("the request body is not valid JSON: {}", json.error().message()));

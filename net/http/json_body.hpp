@@ -4,19 +4,18 @@
 #include "net/text/json/value.hpp"
 #include "net/text/request_error.hpp"
 
-
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace tandem::net::http {
 
-// Returns the object. Errors: 400 invalid_json for anything that is not exactly one JSON object of at most 128 levels, and for a
-// top-level field that stands there twice (inside schemas and arguments the last one wins).
+// Returns the object. Errors: 400 invalid_json for anything that is not exactly one JSON object of at most 128 levels,
+// and for a top-level field that stands there twice (inside schemas and arguments the last one wins).
 text::RequestResult<text::Json> parse_body(std::string_view body);
 
-// Returns the first member name that occurs twice at the top level of `object`, which must be valid JSON. Names are compared as
-// written, escapes included.
+// Returns the first member name that occurs twice at the top level of `object`, which must be valid JSON. Names are
+// compared as written, escapes included.
 std::optional<std::string> find_repeated_member(std::string_view object);
 
 }  // namespace tandem::net::http

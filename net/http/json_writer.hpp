@@ -1,6 +1,8 @@
-// JsonWriter: builds an answer as text, member by member, in exactly the order and spelling that the wire shows (no spaces).
+// JsonWriter: builds an answer as text, member by member, in exactly the order and spelling that the wire shows (no
+// spaces).
 //
-// General libraries reorder keys or write 1.0 as 1E0; clients that compare text and people who read a stream want neither.
+// General libraries reorder keys or write 1.0 as 1E0; clients that compare text and people who read a stream want
+// neither.
 #pragma once
 
 #include <concepts>
@@ -23,7 +25,8 @@ class JsonWriter {
   JsonWriter& boolean(bool value) { return literal(value ? "true" : "false"); }
   JsonWriter& null() { return literal("null"); }
   JsonWriter& integer(std::integral auto value) { return literal(std::to_string(value)); }
-  // Finite numbers only; minus infinity (a forbidden token's log-probability) is written -9999.0, other non-finite ones null.
+  // Finite numbers only; minus infinity (a forbidden token's log-probability) is written -9999.0, other non-finite ones
+  // null.
   JsonWriter& number(double value);
   // A value that is JSON already.
   JsonWriter& literal(std::string_view json);

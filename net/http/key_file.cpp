@@ -1,4 +1,5 @@
-// Reading with a check of the permissions; writing by a temporary file and a link that never replaces a file somebody else made.
+// Reading with a check of the permissions; writing by a temporary file and a link that never replaces a file somebody
+// else made.
 #include "net/http/key_file.hpp"
 
 #include <fcntl.h>
@@ -51,7 +52,7 @@ int write_private_file(const std::filesystem::path& file, std::string_view text)
 }  // namespace
 
 Result<std::vector<std::string>> load_keys(const std::filesystem::path& file) {
-  struct stat status{};
+  struct stat status {};
   if (::stat(file.c_str(), &status) != 0) {
     if (errno == ENOENT) return Error{ErrorCode::not_found, file.string(), "no such file", "a key file"};
     return io_error(file, errno);

@@ -25,7 +25,8 @@ void translate_legacy_functions(Json& body) {
                  ? *call
                  : Json{JsonObject{JsonMember{"type", Json{std::string{"function"}}}, JsonMember{"function", *call}}};
   }
-  std::erase_if(*members, [](const JsonMember& member) { return member.key == "tools" || member.key == "tool_choice"; });
+  std::erase_if(*members,
+                [](const JsonMember& member) { return member.key == "tools" || member.key == "tool_choice"; });
   members->push_back({"tools", Json{std::move(tools)}});
   if (!choice.is_null()) members->push_back({"tool_choice", std::move(choice)});
 }

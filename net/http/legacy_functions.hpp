@@ -5,7 +5,8 @@
 
 namespace tandem::net::http {
 
-// Rewrites a request object in place. Nothing happens when `tools` is given; shapes are judged later, in their new place.
+// Rewrites a request object in place. Nothing happens when `tools` is given; shapes are judged later, in their new
+// place.
 void translate_legacy_functions(text::Json& body);
 
 }  // namespace tandem::net::http

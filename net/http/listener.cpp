@@ -3,6 +3,9 @@
 
 #include "net/http/connection.hpp"
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,9 +14,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <exception>
@@ -29,10 +29,10 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
-constexpr std::chrono::milliseconds accept_pause{20};       // after "too many open files"
-constexpr std::chrono::milliseconds hurry_time{1'000};      // for error events after the patience is over
-constexpr std::chrono::milliseconds cut_time{30'000};       // for coroutines to unwind; one may be encoding a long prompt
-constexpr std::size_t descriptors_kept = 128;               // for model files, logs, the console
+constexpr std::chrono::milliseconds accept_pause{20};   // after "too many open files"
+constexpr std::chrono::milliseconds hurry_time{1'000};  // for error events after the patience is over
+constexpr std::chrono::milliseconds cut_time{30'000};   // for coroutines to unwind; one may be encoding a long prompt
+constexpr std::size_t descriptors_kept = 128;           // for model files, logs, the console
 
 // One IO thread: its own io_context, so that connections need no strand.
 struct IoThread {
@@ -51,7 +51,8 @@ std::size_t descriptor_bound(std::size_t wanted) {
 Result<asio::ip::address> parse_address(const std::string& host) {
   error_code error;
   const auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
-  if (error) return Error{ErrorCode::bad_config, "listen address", host, "a numeric IPv4 or IPv6 address, or localhost"};
+  if (error)
+    return Error{ErrorCode::bad_config, "listen address", host, "a numeric IPv4 or IPv6 address, or localhost"};
   return address;
 }
 
@@ -97,7 +98,9 @@ struct Listener::Parts {
 Listener::Listener(Service& service, Limits limits, int io_threads)
     : parts_(std::make_unique<Parts>(service, limits, io_threads)) {}
 
-Listener::~Listener() { stop(std::chrono::milliseconds{0}); }
+Listener::~Listener() {
+  stop(std::chrono::milliseconds{0});
+}
 
 void Listener::Parts::open(const tcp::endpoint& endpoint, error_code& error) {
   acceptor = std::make_unique<tcp::acceptor>(io.front()->context);
@@ -118,10 +121,11 @@ Result<std::uint16_t> Listener::start(const ListenAddress& address) {
   if (error) return bind_error(endpoint, error);
   const std::uint16_t port = parts_->acceptor->local_endpoint(error).port();
   if (error) return bind_error(endpoint, error);
-  asio::co_spawn(parts_->io.front()->context, [parts = parts_.get()]() -> Awaitable<void> { co_await parts->accept_loop(); },
-                 [](std::exception_ptr failure) {
-                   if (failure) spdlog::error("the accept loop ended by an exception");
-                 });
+  asio::co_spawn(
+      parts_->io.front()->context, [parts = parts_.get()]() -> Awaitable<void> { co_await parts->accept_loop(); },
+      [](std::exception_ptr failure) {
+        if (failure) spdlog::error("the accept loop ended by an exception");
+      });
   for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { context->run(); });
   parts_->is_running = true;
   return port;
@@ -147,8 +151,10 @@ void Listener::Parts::admit(tcp::socket socket) {
   auto connection = make_connection(std::move(socket), service, limits);
   const bool has_entered = gate.enter(connection);
   asio::post(executor, [this, connection, has_entered] {
-    if (has_entered) connection->start(gate);
-    else connection->turn_away();
+    if (has_entered)
+      connection->start(gate);
+    else
+      connection->turn_away();
   });
 }
 
@@ -175,6 +181,8 @@ std::size_t Listener::stop(std::chrono::milliseconds patience) {
   return cut;
 }
 
-std::size_t Listener::connections() const { return parts_->gate.size(); }
+std::size_t Listener::connections() const {
+  return parts_->gate.size();
+}
 
 }  // namespace tandem::net::http

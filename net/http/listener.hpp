@@ -1,7 +1,7 @@
 // Listener: the listening socket, the IO threads and the orderly end of both.
 //
-// One io_context a thread, connections are dealt out in turn and stay where they are. stop() accounts for every connection before it
-// returns; nothing of the service is called afterwards.
+// One io_context a thread, connections are dealt out in turn and stay where they are. stop() accounts for every
+// connection before it returns; nothing of the service is called afterwards.
 #pragma once
 
 #include "engram/error.hpp"
@@ -33,8 +33,8 @@ class Listener {
 
   // Binds and starts serving; returns the port. Errors: bad_config (not an address), unavailable (port taken), io.
   Result<std::uint16_t> start(const ListenAddress& address);
-  // Stops accepting and closes idle connections; answers in progress get until `patience` has passed, then are told to hurry, then
-  // cut. Returns the number of connections that were cut. Later calls do nothing and return 0.
+  // Stops accepting and closes idle connections; answers in progress get until `patience` has passed, then are told to
+  // hurry, then cut. Returns the number of connections that were cut. Later calls do nothing and return 0.
   std::size_t stop(std::chrono::milliseconds patience);
   std::size_t connections() const;
 

@@ -15,12 +15,12 @@ struct Header {
 };
 
 struct Request {
-  std::string method;   // "GET", as sent
-  std::string target;   // as sent: path, query, escapes
-  std::string path;     // percent-decoded, without query and without a trailing slash (the root stays "/")
-  std::string id;       // x-request-id of the client, or a new one
+  std::string method;  // "GET", as sent
+  std::string target;  // as sent: path, query, escapes
+  std::string path;    // percent-decoded, without query and without a trailing slash (the root stays "/")
+  std::string id;      // x-request-id of the client, or a new one
   std::vector<Header> headers;
-  std::string body;     // empty until the head was admitted
+  std::string body;       // empty until the head was admitted
   bool has_body = false;  // the head announces one
   bool is_http_1_0 = false;
 
@@ -41,8 +41,8 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept
 // Returns the reason phrase of a status, e.g. "Not Found".
 std::string_view reason_phrase(int status) noexcept;
 
-// Splits a request target: drops scheme and authority of the absolute form, the query and a trailing slash, decodes %XX.
-// A broken escape stays as it is.
+// Splits a request target: drops scheme and authority of the absolute form, the query and a trailing slash, decodes
+// %XX. A broken escape stays as it is.
 std::string decode_path(std::string_view target);
 
 }  // namespace tandem::net::http

@@ -13,8 +13,10 @@ std::string escaped(std::string_view value) {
   std::string out;
   for (char c : value) {
     if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   return out;
 }
@@ -68,8 +70,10 @@ void add_load(Page& page, const actors::RuntimeSnapshot& snapshot) {
   page.gauge("vllm:num_requests_waiting", "Requests in the queue.", snapshot.waiting);
   page.gauge("vllm:kv_cache_usage_perc", "Share of the key-value pages in use, 0 to 1.", snapshot.kv_usage);
   page.head("vllm:cache_config_info", "gauge", "The key-value cache's layout.");
-  page.sample("vllm:cache_config_info",
-              fmt::format("block_size=\"{}\",num_gpu_blocks=\"{}\"", snapshot.engine.page_tokens, snapshot.engine.pages_total), 1);
+  page.sample(
+      "vllm:cache_config_info",
+      fmt::format("block_size=\"{}\",num_gpu_blocks=\"{}\"", snapshot.engine.page_tokens, snapshot.engine.pages_total),
+      1);
 }
 
 void add_totals(Page& page, const actors::Counters& counters, const HttpCounts& http) {
@@ -77,7 +81,8 @@ void add_totals(Page& page, const actors::Counters& counters, const HttpCounts& 
   page.counter("vllm:generation_tokens_total", "Tokens generated.", counters.generation_tokens);
   page.head("vllm:request_success_total", "counter", "Requests that ended by themselves.");
   page.sample("vllm:request_success_total", "finished_reason=\"stop\"", static_cast<double>(counters.finished_stop));
-  page.sample("vllm:request_success_total", "finished_reason=\"length\"", static_cast<double>(counters.finished_length));
+  page.sample("vllm:request_success_total", "finished_reason=\"length\"",
+              static_cast<double>(counters.finished_length));
   page.sample("vllm:request_success_total", "finished_reason=\"error\"", static_cast<double>(counters.finished_error));
   page.counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up for reuse.", http.prompt_tokens);
   page.counter("vllm:prefix_cache_hits_total", "Prompt tokens that were not computed again.", http.cached_tokens);
@@ -104,7 +109,8 @@ actors::Histogram inference_time(const actors::RuntimeSnapshot& snapshot) {
 }
 
 void add_distributions(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCounts& http) {
-  page.histogram("vllm:time_to_first_token_seconds", "From acceptance to the first token.", snapshot.time_to_first_token);
+  page.histogram("vllm:time_to_first_token_seconds", "From acceptance to the first token.",
+                 snapshot.time_to_first_token);
   page.histogram("vllm:inter_token_latency_seconds", "Between tokens of one request.", snapshot.inter_token_latency);
   page.histogram("vllm:time_per_output_token_seconds", "As inter_token_latency, for older dashboards.",
                  snapshot.inter_token_latency);
@@ -124,14 +130,17 @@ void add_own(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCoun
   page.gauge("tandem:ready", "1 when the server takes requests.", snapshot.state == actors::NodeState::ready ? 1 : 0);
   page.head("tandem:rank_ready", "gauge", "1 for each rank that is ready.");
   for (const actors::RankReport& rank : snapshot.ranks)
-    page.sample("tandem:rank_ready", fmt::format("rank=\"{}\"", rank.rank), rank.state == actors::NodeState::ready ? 1 : 0);
+    page.sample("tandem:rank_ready", fmt::format("rank=\"{}\"", rank.rank),
+                rank.state == actors::NodeState::ready ? 1 : 0);
   page.counter("tandem:request_aborted_total", "Requests cancelled before their end.", snapshot.counters.aborted);
   page.counter("tandem:request_rejected_total", "Requests refused by the queue.", snapshot.counters.rejected);
   page.counter("tandem:recoveries_total", "Times the rank group was brought back.", snapshot.counters.recoveries);
   page.counter("tandem:steps_total", "Steps executed.", snapshot.counters.steps);
-  page.gauge("tandem:memory_available_bytes", "Memory that is left.", static_cast<double>(snapshot.memory.available_bytes));
+  page.gauge("tandem:memory_available_bytes", "Memory that is left.",
+             static_cast<double>(snapshot.memory.available_bytes));
   page.gauge("tandem:memory_rss_bytes", "Memory of this process.", static_cast<double>(snapshot.memory.rss_bytes));
-  page.counter("tandem:http_disconnects_total", "Clients that left before their answer was complete.", http.disconnects);
+  page.counter("tandem:http_disconnects_total", "Clients that left before their answer was complete.",
+               http.disconnects);
   page.counter("tandem:http_slow_readers_total", "Clients that did not read their answer.", http.slow_readers);
   page.head("tandem:http_responses_total", "counter", "Answers by route and status.");
   for (const auto& [key, count] : http.responses)

@@ -9,8 +9,8 @@
 
 namespace tandem::net::http {
 
-// Returns text format 0.0.4. Every series is there from the start. An aborted request appears in tandem:request_aborted_total, never
-// in vllm:request_success_total.
+// Returns text format 0.0.4. Every series is there from the start. An aborted request appears in
+// tandem:request_aborted_total, never in vllm:request_success_total.
 std::string metrics_text(const actors::RuntimeSnapshot& snapshot, const HttpCounts& http, std::string_view model);
 
 }  // namespace tandem::net::http

@@ -14,7 +14,13 @@ namespace {
 void add_model(JsonWriter& json, const ApiContext& context, const gpu::EngineInfo& engine, std::string_view id) {
   json.begin_object().key("id").string(id).key("object").string("model").key("created").integer(context.started);
   json.key("owned_by").string("tandem").key("root").string(engine.model_name.empty() ? id : engine.model_name);
-  json.key("parent").null().key("max_model_len").integer(engine.max_positions).key("permission").begin_array().end_array();
+  json.key("parent")
+      .null()
+      .key("max_model_len")
+      .integer(engine.max_positions)
+      .key("permission")
+      .begin_array()
+      .end_array();
   json.key("context_length").integer(engine.max_positions);
   json.key("input_modalities").begin_array().string("text").end_array();
   json.key("reasoning_efforts").begin_array().string("none");
@@ -49,8 +55,7 @@ Response show_model(const ApiContext& context, std::string_view id) {
 Response model_not_found(const ApiContext& context, std::string_view id) {
   return error_response({404,
                          fmt::format("The model `{}` does not exist. This server has: {}.",
-                                     text::is_valid_utf8(id) ? id : "?",
-                                     fmt::join(context.options.model_names, ", ")),
+                                     text::is_valid_utf8(id) ? id : "?", fmt::join(context.options.model_names, ", ")),
                          "model", "model_not_found", 0});
 }
 

@@ -26,7 +26,8 @@ text::RequestError unsupported(std::string param, std::string message) {
 void read_sampling(FieldReader& reader, gpu::SamplingParams& out) {
   out.temperature = static_cast<float>(reader.number("temperature", {0, 2}).value_or(1.0));
   out.top_p = static_cast<float>(reader.number("top_p", {0, 1, true}).value_or(1.0));
-  out.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(reader.integer("top_k", {-1, int32_max}).value_or(0), 0));
+  out.top_k =
+      static_cast<std::int32_t>(std::max<std::int64_t>(reader.integer("top_k", {-1, int32_max}).value_or(0), 0));
   out.min_p = static_cast<float>(reader.number("min_p", {0, 1}).value_or(0.0));
   out.presence_penalty = static_cast<float>(reader.number("presence_penalty", {-2, 2}).value_or(0.0));
   out.frequency_penalty = static_cast<float>(reader.number("frequency_penalty", {-2, 2}).value_or(0.0));
@@ -35,7 +36,8 @@ void read_sampling(FieldReader& reader, gpu::SamplingParams& out) {
 }
 
 // One entry of logit_bias. -100 forbids the token.
-std::optional<text::RequestError> add_bias(const text::JsonMember& member, const FieldBounds& bounds, gpu::SamplingParams& out) {
+std::optional<text::RequestError> add_bias(const text::JsonMember& member, const FieldBounds& bounds,
+                                           gpu::SamplingParams& out) {
   const auto id = to_integer(member.key);
   const bool is_plain = !member.key.empty() && member.key.find_first_not_of("0123456789") == std::string::npos;
   if (!is_plain || !id || *id >= bounds.vocab_size)
@@ -45,11 +47,13 @@ std::optional<text::RequestError> add_bias(const text::JsonMember& member, const
   if (number == nullptr) return text::wrong_type("logit_bias", "a map of numbers", member.value.type_name());
   const double bias = to_double(number->text);
   if (!(bias >= -100 && bias <= 100))
-    return text::invalid_value("logit_bias", fmt::format("logit_bias of token {} must be from -100 to 100, found {}", *id,
-                                                         number->text.substr(0, 40)));
+    return text::invalid_value("logit_bias", fmt::format("logit_bias of token {} must be from -100 to 100, found {}",
+                                                         *id, number->text.substr(0, 40)));
   const auto token = static_cast<gpu::TokenId>(*id);
-  if (bias == -100) out.forbidden.push_back(token);
-  else out.logit_bias.push_back({token, static_cast<float>(bias)});
+  if (bias == -100)
+    out.forbidden.push_back(token);
+  else
+    out.logit_bias.push_back({token, static_cast<float>(bias)});
   return std::nullopt;
 }
 
@@ -59,7 +63,8 @@ void read_logit_bias(FieldReader& reader, const FieldBounds& bounds, gpu::Sampli
   const text::JsonObject& members = *map->if_object();
   if (members.size() > bounds.logit_bias_max)
     return reader.fail(text::invalid_value(
-        "logit_bias", fmt::format("logit_bias has {} entries, at most {} are allowed", members.size(), bounds.logit_bias_max)));
+        "logit_bias",
+        fmt::format("logit_bias has {} entries, at most {} are allowed", members.size(), bounds.logit_bias_max)));
   for (const text::JsonMember& member : members)
     if (auto error = add_bias(member, bounds, out)) return reader.fail(*std::move(error));
 }
@@ -74,9 +79,9 @@ void read_stop_ids(FieldReader& reader, const FieldBounds& bounds, RequestFields
   const text::Json* list = reader.array("stop_token_ids");
   if (list == nullptr) return;
   if (list->if_array()->size() > bounds.stop_ids_max)
-    return reader.fail(text::invalid_value(
-        "stop_token_ids",
-        fmt::format("stop_token_ids has {} ids, at most {} are allowed", list->if_array()->size(), bounds.stop_ids_max)));
+    return reader.fail(
+        text::invalid_value("stop_token_ids", fmt::format("stop_token_ids has {} ids, at most {} are allowed",
+                                                          list->if_array()->size(), bounds.stop_ids_max)));
   for (const text::Json& value : *list->if_array()) {
     const text::JsonNumber* number = value.if_number();
     const auto id = number != nullptr ? to_integer(number->text) : std::nullopt;
@@ -121,8 +126,9 @@ void read_choices(FieldReader& reader, const FieldBounds& bounds, RequestFields&
 
 // Fields that would change the answer and that this server does not have: silence would be a lie.
 void refuse_unsupported(FieldReader& reader) {
-  constexpr std::array names{"audio", "web_search_options", "prompt_logprobs", "truncate_prompt_tokens", "guided_json",
-                             "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "logits_processors"};
+  constexpr std::array names{
+      "audio",        "web_search_options", "prompt_logprobs", "truncate_prompt_tokens", "guided_json",
+      "guided_regex", "guided_choice",      "guided_grammar",  "structured_outputs",     "logits_processors"};
   for (const char* name : names)
     if (reader.any(name) != nullptr) reader.fail(unsupported(name, fmt::format("{} is not supported", name)));
   if (const text::Json* modalities = reader.array("modalities"))

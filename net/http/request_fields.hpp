@@ -1,4 +1,5 @@
-// The fields that every generating surface shares: sampling, limits, stops, what to deliver. Validated, not interpreted further.
+// The fields that every generating surface shares: sampling, limits, stops, what to deliver. Validated, not interpreted
+// further.
 #pragma once
 
 #include "gpu/step_plan.hpp"
@@ -20,14 +21,14 @@ struct FieldBounds {
 };
 
 struct RequestFields {
-  std::string model;                   // empty: not given
-  gpu::SamplingParams sampling;        // without seed, ids of markup and stop ids
+  std::string model;             // empty: not given
+  gpu::SamplingParams sampling;  // without seed, ids of markup and stop ids
   std::optional<std::int64_t> seed;
-  std::uint32_t max_tokens = 0;        // 0: what fits
+  std::uint32_t max_tokens = 0;  // 0: what fits
   std::vector<std::string> stops;
   std::vector<gpu::TokenId> stop_ids;
   bool ignores_eos = false;
-  bool includes_stop = false;          // include_stop_str_in_output
+  bool includes_stop = false;  // include_stop_str_in_output
   int choices = 1;
   bool has_logprobs = false;
   bool is_stream = false;
@@ -36,8 +37,8 @@ struct RequestFields {
   bool hides_reasoning = false;        // reasoning.exclude, include_reasoning: false
 };
 
-// Reads them from a chat request. Errors: 400 naming the field; code unsupported_value for known fields that would change the answer
-// and that this server does not have.
+// Reads them from a chat request. Errors: 400 naming the field; code unsupported_value for known fields that would
+// change the answer and that this server does not have.
 text::RequestResult<RequestFields> read_request_fields(const text::Json& body, const FieldBounds& bounds);
 
 }  // namespace tandem::net::http

@@ -22,7 +22,9 @@ bool is_valid_request_id(std::string_view id) noexcept {
   return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-std::string new_request_id() { return new_random_id("req_"); }
+std::string new_request_id() {
+  return new_random_id("req_");
+}
 
 std::string new_random_id(std::string_view prefix) {
   constexpr std::string_view alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -32,6 +34,8 @@ std::string new_random_id(std::string_view prefix) {
   return id;
 }
 
-unsigned long long random_bits() { return generator()(); }
+unsigned long long random_bits() {
+  return generator()();
+}
 
 }  // namespace tandem::net::http

@@ -1,4 +1,5 @@
-// Identifiers that the server hands out: request ids, answer ids, call ids. Random, never reused within a server's life.
+// Identifiers that the server hands out: request ids, answer ids, call ids. Random, never reused within a server's
+// life.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// RequestReader: takes requests off a socket under limits and deadlines. Knows HTTP's grammar (through Beast), no routes.
+// RequestReader: takes requests off a socket under limits and deadlines. Knows HTTP's grammar (through Beast), no
+// routes.
 #pragma once
 
 #include "net/http/deadline.hpp"

@@ -8,14 +8,28 @@
 
 namespace tandem::net::http {
 
-enum class Route { chat, models, model, tokenize, detokenize, health, livez, ping, version, metrics, status, root, unknown };
+enum class Route {
+  chat,
+  models,
+  model,
+  tokenize,
+  detokenize,
+  health,
+  livez,
+  ping,
+  version,
+  metrics,
+  status,
+  root,
+  unknown
+};
 
 struct RouteMatch {
   Route route = Route::unknown;
   std::string_view name = "unknown";  // for metrics: "/v1/chat/completions"
   bool is_post = false;               // else GET and HEAD
   bool needs_key = true;
-  std::string tail;                   // the model id of /v1/models/{id}
+  std::string tail;  // the model id of /v1/models/{id}
 };
 
 // `path` is decoded and has no trailing slash.

@@ -13,8 +13,10 @@ namespace tandem::net::http {
 
 struct HttpServer::Parts {
   Parts(actors::FrontDoor& door, const text::Tokenizer& tokenizer, ServerOptions given)
-      : options(std::move(given)), pool(options.encode_threads),
-        context{door, tokenizer, options, pool, counters, static_cast<std::int64_t>(std::time(nullptr))}, api(context),
+      : options(std::move(given)),
+        pool(options.encode_threads),
+        context{door, tokenizer, options, pool, counters, static_cast<std::int64_t>(std::time(nullptr))},
+        api(context),
         listener(api, options.limits, options.io_threads) {}
 
   const ServerOptions options;
@@ -28,7 +30,9 @@ struct HttpServer::Parts {
 HttpServer::HttpServer(actors::FrontDoor& door, const text::Tokenizer& tokenizer, ServerOptions options)
     : parts_(std::make_unique<Parts>(door, tokenizer, std::move(options))) {}
 
-HttpServer::~HttpServer() { stop(std::chrono::milliseconds{0}); }
+HttpServer::~HttpServer() {
+  stop(std::chrono::milliseconds{0});
+}
 
 Result<std::uint16_t> HttpServer::start() {
   const ServerOptions& options = parts_->options;
@@ -36,8 +40,12 @@ Result<std::uint16_t> HttpServer::start() {
   return parts_->listener.start({options.host, options.port});
 }
 
-std::size_t HttpServer::stop(std::chrono::milliseconds patience) { return parts_->listener.stop(patience); }
+std::size_t HttpServer::stop(std::chrono::milliseconds patience) {
+  return parts_->listener.stop(patience);
+}
 
-std::size_t HttpServer::connections() const { return parts_->listener.connections(); }
+std::size_t HttpServer::connections() const {
+  return parts_->listener.connections();
+}
 
 }  // namespace tandem::net::http

@@ -12,11 +12,15 @@ using actors::NodeState;
 
 std::string_view health_word(NodeState state) {
   switch (state) {
-    case NodeState::ready: return "ok";
-    case NodeState::draining: return "draining";
+    case NodeState::ready:
+      return "ok";
+    case NodeState::draining:
+      return "draining";
     case NodeState::stopped:
-    case NodeState::failed: return "failed";
-    default: return "loading";
+    case NodeState::failed:
+      return "failed";
+    default:
+      return "loading";
   }
 }
 
@@ -41,7 +45,10 @@ void add_engine(JsonWriter& json, const gpu::EngineInfo& engine) {
 
 void add_counters(JsonWriter& json, const actors::Counters& counters) {
   json.key("counters").begin_object();
-  json.key("prompt_tokens").integer(counters.prompt_tokens).key("generation_tokens").integer(counters.generation_tokens);
+  json.key("prompt_tokens")
+      .integer(counters.prompt_tokens)
+      .key("generation_tokens")
+      .integer(counters.generation_tokens);
   json.key("finished_stop").integer(counters.finished_stop).key("finished_length").integer(counters.finished_length);
   json.key("finished_error").integer(counters.finished_error).key("aborted").integer(counters.aborted);
   json.key("rejected").integer(counters.rejected).key("preemptions").integer(counters.preemptions);

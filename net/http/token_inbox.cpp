@@ -16,7 +16,9 @@ class ChoiceSink final : public actors::TokenSink {
   ChoiceSink(std::shared_ptr<TokenInbox> inbox, std::size_t choice) : inbox_(std::move(inbox)), choice_(choice) {}
   void on_accepted(std::uint32_t prompt_tokens) override { inbox_->put_accepted(choice_, prompt_tokens); }
   void on_rejected(const actors::Rejection& rejection) override { inbox_->put_rejected(choice_, rejection); }
-  bool on_tokens(std::vector<gpu::SampledToken> tokens) override { return inbox_->put_tokens(choice_, std::move(tokens)); }
+  bool on_tokens(std::vector<gpu::SampledToken> tokens) override {
+    return inbox_->put_tokens(choice_, std::move(tokens));
+  }
   void on_finished(const actors::Finish& finish) override { inbox_->put_finished(choice_, finish); }
 
  private:

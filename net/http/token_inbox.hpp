@@ -1,8 +1,8 @@
 // TokenInbox: where actor threads leave what they generate and where one route's coroutine picks it up.
 //
-// Producers never wait: they append under a short lock and wake the coroutine at most once a sleep, so everything of one decode step
-// (or of many, under load) is taken in one go. The inbox is bounded by the output it stands for; past the bound the reader is too
-// slow and the request is given up.
+// Producers never wait: they append under a short lock and wake the coroutine at most once a sleep, so everything of
+// one decode step (or of many, under load) is taken in one go. The inbox is bounded by the output it stands for; past
+// the bound the reader is too slow and the request is given up.
 #pragma once
 
 #include "actors/generation.hpp"
@@ -33,9 +33,11 @@ struct InboxNews {
 
 class TokenInbox {
  public:
-  TokenInbox(int choices, std::size_t unsent_bytes_max) : unsent_bytes_max_(unsent_bytes_max), news_(empty_news(choices)) {}
+  TokenInbox(int choices, std::size_t unsent_bytes_max)
+      : unsent_bytes_max_(unsent_bytes_max), news_(empty_news(choices)) {}
 
-  // The consumer's side, on its own thread. open() before anything is submitted; after close() nothing is stored or woken.
+  // The consumer's side, on its own thread. open() before anything is submitted; after close() nothing is stored or
+  // woken.
   void open(Wakeup& wakeup);
   void close();
   InboxNews take();

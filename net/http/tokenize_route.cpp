@@ -71,8 +71,10 @@ Response tokenize_now(const ApiContext& context, const Request& request) {
   json.key("tokens").begin_array();
   for (const TokenId id : *ids) json.integer(id);
   json.end_array().key("token_strs");
-  if (wants_strings) add_token_strings(json, context.tokenizer, *ids);
-  else json.null();
+  if (wants_strings)
+    add_token_strings(json, context.tokenizer, *ids);
+  else
+    json.null();
   json.end_object();
   Response response;
   response.body = json.take();

@@ -6,7 +6,8 @@
 
 namespace tandem::net::http {
 
-// Text form {prompt, add_special_tokens} or chat form {messages, tools, ...}; the latter gives exactly what chat would prefill.
+// Text form {prompt, add_special_tokens} or chat form {messages, tools, ...}; the latter gives exactly what chat would
+// prefill.
 Awaitable<Response> tokenize_request(const ApiContext& context, const Request& request);
 
 // {tokens} to {prompt}; ids out of range are 400.

@@ -1,7 +1,8 @@
-// Wakeup: lets any thread end the sleep of one coroutine. At most one post is in flight a sleep, however often notify() is called.
+// Wakeup: lets any thread end the sleep of one coroutine. At most one post is in flight a sleep, however often notify()
+// is called.
 //
-// Owned by the coroutine that waits. Whoever notifies must hold a lock that the owner takes before it drops the Wakeup: then no
-// notification can touch an io_context that is gone.
+// Owned by the coroutine that waits. Whoever notifies must hold a lock that the owner takes before it drops the Wakeup:
+// then no notification can touch an io_context that is gone.
 #pragma once
 
 #include "net/http/exchange.hpp"

@@ -27,7 +27,9 @@ Awaitable<void> call(std::function<void()> work) {
 
 WorkPool::WorkPool(int threads) : pool_(std::make_unique<Pool>(threads)) {}
 
-WorkPool::~WorkPool() { pool_->threads.join(); }
+WorkPool::~WorkPool() {
+  pool_->threads.join();
+}
 
 Awaitable<void> WorkPool::run(std::function<void()> work) {
   auto job = call(std::move(work));

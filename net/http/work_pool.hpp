@@ -13,7 +13,8 @@ class WorkPool {
   explicit WorkPool(int threads);
   ~WorkPool();  // waits for work in progress
 
-  // Runs `work` on a pool thread; the awaiting coroutine goes on afterwards on its own thread. An exception of `work` arrives there.
+  // Runs `work` on a pool thread; the awaiting coroutine goes on afterwards on its own thread. An exception of `work`
+  // arrives there.
   Awaitable<void> run(std::function<void()> work);
 
  private:

@@ -12,7 +12,8 @@ std::string joined(const std::vector<std::string>& events, std::string_view memb
   for (const std::string& event : events) {
     if (!event.starts_with("data: {")) continue;
     const text::Json delta = at(json_of(std::string_view(event).substr(6)), "choices.0.delta");
-    if (const text::Json* piece = delta.find(member); piece != nullptr && piece->if_string() != nullptr) out += *piece->if_string();
+    if (const text::Json* piece = delta.find(member); piece != nullptr && piece->if_string() != nullptr)
+      out += *piece->if_string();
   }
   return out;
 }
@@ -34,7 +35,8 @@ BOOST_AUTO_TEST_CASE(a_whole_answer_separates_reasoning_from_content_and_counts_
   std::size_t generated = 0;
   for (const auto& step : door.script->steps) generated += step.size();
   BOOST_TEST(number_at(json, "usage.completion_tokens") == std::to_string(generated));
-  BOOST_TEST(number_at(json, "usage.completion_tokens_details.reasoning_tokens") == std::to_string(door.script->steps[0].size()));
+  BOOST_TEST(number_at(json, "usage.completion_tokens_details.reasoning_tokens") ==
+             std::to_string(door.script->steps[0].size()));
   BOOST_TEST(number_at(json, "usage.prompt_tokens") == std::to_string(door.request(0).prompt.size()));
 }
 
@@ -73,14 +75,16 @@ BOOST_AUTO_TEST_CASE(tool_calls_are_delivered_whole_with_distinct_ids) {
                                "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"add\">\n<｜DSML｜ parameter name=\"a\" "
                                "string=\"false\">1</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n<｜DSML｜ invoke "
                                "name=\"add\">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls>"});
-  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
+  const std::string tools =
+      R"(,"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
   const text::Json json = json_of(chat(chat_body(tools)).body);
   BOOST_TEST(string_at(json, "choices.0.finish_reason") == "tool_calls");
   BOOST_TEST(string_at(json, "choices.0.message.content") == "Checking");
   BOOST_TEST(string_at(json, "choices.0.message.tool_calls.0.function.name") == "add");
   BOOST_TEST(string_at(json, "choices.0.message.tool_calls.0.function.arguments") == R"({"a": 1})");
   BOOST_TEST(string_at(json, "choices.0.message.tool_calls.1.function.arguments") == "{}");
-  BOOST_TEST(string_at(json, "choices.0.message.tool_calls.0.id") != string_at(json, "choices.0.message.tool_calls.1.id"));
+  BOOST_TEST(string_at(json, "choices.0.message.tool_calls.0.id") !=
+             string_at(json, "choices.0.message.tool_calls.1.id"));
 }
 
 BOOST_AUTO_TEST_CASE(without_tools_the_call_marker_is_forbidden) {
@@ -164,9 +168,10 @@ BOOST_AUTO_TEST_CASE(an_error_after_the_head_is_an_event_and_then_done) {
   const auto events = events_of(client.read_answer().body);
   BOOST_REQUIRE(events.size() >= 3);
   BOOST_TEST(events.back() == "data: [DONE]\n\n");
-  BOOST_TEST(events[events.size() - 2] ==
-             "data: {\"error\":{\"message\":\"A worker was lost and did not come back in time.\",\"type\":\"server_error\","
-             "\"param\":null,\"code\":\"rank_lost\"}}\n\n");
+  BOOST_TEST(
+      events[events.size() - 2] ==
+      "data: {\"error\":{\"message\":\"A worker was lost and did not come back in time.\",\"type\":\"server_error\","
+      "\"param\":null,\"code\":\"rank_lost\"}}\n\n");
   BOOST_TEST(joined(events, "content") == "part");
 }
 
@@ -176,10 +181,10 @@ BOOST_AUTO_TEST_CASE(refusals_of_the_actors_become_statuses) {
     int status;
     std::string code;
   };
-  for (const Case& expected : {Case{actors::RejectReason::prompt_too_long, 400, "context_length_exceeded"},
-                               Case{actors::RejectReason::queue_full, 429, "rate_limit_exceeded"},
-                               Case{actors::RejectReason::not_ready, 503, "loading"},
-                               Case{actors::RejectReason::draining, 503, "draining"}}) {
+  for (const Case& expected :
+       {Case{actors::RejectReason::prompt_too_long, 400, "context_length_exceeded"},
+        Case{actors::RejectReason::queue_full, 429, "rate_limit_exceeded"},
+        Case{actors::RejectReason::not_ready, 503, "loading"}, Case{actors::RejectReason::draining, 503, "draining"}}) {
     door.rejection = actors::Rejection{expected.reason, "no", 7};
     const Answer answer = chat(chat_body(R"(,"stream":true)"));
     BOOST_TEST(answer.status == expected.status);
@@ -190,11 +195,13 @@ BOOST_AUTO_TEST_CASE(refusals_of_the_actors_become_statuses) {
 
 BOOST_AUTO_TEST_CASE(a_prompt_beyond_the_context_names_both_lengths) {
   door.state.engine.max_positions = 8;
-  const Answer answer = chat(R"({"messages":[{"role":"user","content":"one two three four five six seven eight nine ten"}]})");
+  const Answer answer =
+      chat(R"({"messages":[{"role":"user","content":"one two three four five six seven eight nine ten"}]})");
   BOOST_TEST(answer.status == 400);
   const text::Json json = json_of(answer.body);
   BOOST_TEST(string_at(json, "error.code") == "context_length_exceeded");
-  BOOST_TEST(string_at(json, "error.message").starts_with("This model's maximum context length is 8 tokens. However, your messages resulted in "));
+  BOOST_TEST(string_at(json, "error.message")
+                 .starts_with("This model's maximum context length is 8 tokens. However, your messages resulted in "));
 }
 
 BOOST_AUTO_TEST_CASE(the_answer_repeats_the_alias_that_was_asked_for) {
@@ -203,7 +210,8 @@ BOOST_AUTO_TEST_CASE(the_answer_repeats_the_alias_that_was_asked_for) {
 }
 
 BOOST_AUTO_TEST_CASE(legacy_functions_are_answered_with_tool_calls) {
-  door.script = answer_script({"</think>", "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls>"});
+  door.script = answer_script(
+      {"</think>", "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls>"});
   const text::Json json = json_of(chat(chat_body(R"(,"functions":[{"name":"f"}],"function_call":"auto")")).body);
   BOOST_TEST(string_at(json, "choices.0.message.tool_calls.0.function.name") == "f");
   BOOST_TEST(at(json, "choices.0.message.content").is_null());

@@ -72,7 +72,8 @@ actors::RuntimeSnapshot FakeFrontDoor::snapshot() const {
 }
 
 FakeFrontDoor::Held& FakeFrontDoor::wait_for(std::unique_lock<std::mutex>& lock, std::size_t index) {
-  if (!changed_.wait_for(lock, 5s, [&] { return requests_.size() > index; })) throw std::runtime_error("no such request came");
+  if (!changed_.wait_for(lock, 5s, [&] { return requests_.size() > index; }))
+    throw std::runtime_error("no such request came");
   return *requests_[index];
 }
 

@@ -32,7 +32,7 @@ class FakeFrontDoor final : public actors::FrontDoor {
   void inspect(std::chrono::milliseconds, std::function<void(std::string)> done) override { done("{}"); }
 
   // Set before the server starts, or between requests.
-  std::optional<Script> script;                 // absent: held
+  std::optional<Script> script;  // absent: held
   std::optional<actors::Rejection> rejection;
   actors::RuntimeSnapshot state;
 

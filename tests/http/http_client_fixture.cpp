@@ -29,10 +29,14 @@ HttpClient::HttpClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STRE
 }
 
 HttpClient::HttpClient(HttpClient&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), buffer_(std::move(other.buffer_)), stream_(std::move(other.stream_)),
+    : socket_(std::exchange(other.socket_, -1)),
+      buffer_(std::move(other.buffer_)),
+      stream_(std::move(other.stream_)),
       is_stream_over_(other.is_stream_over_) {}
 
-HttpClient::~HttpClient() { close(); }
+HttpClient::~HttpClient() {
+  close();
+}
 
 void HttpClient::close() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
@@ -95,7 +99,8 @@ Answer HttpClient::read_head() {
     if (line->empty()) break;
     const std::size_t colon = line->find(": ");
     std::string name = line->substr(0, colon);
-    std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    std::ranges::transform(name, name.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     answer.headers[name] = line->substr(colon + 2);
   }
   answer.status = status;
@@ -154,8 +159,8 @@ Answer HttpClient::post(std::string_view path, std::string_view body, std::strin
 }
 
 std::string post_text(std::string_view path, std::string_view body, std::string_view headers) {
-  return fmt::format("POST {} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}", path,
-                     body.size(), headers, body);
+  return fmt::format("POST {} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}",
+                     path, body.size(), headers, body);
 }
 
 std::vector<std::string> events_of(std::string_view body) {

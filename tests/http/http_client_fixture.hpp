@@ -11,7 +11,7 @@
 namespace tandem::net::http::test {
 
 struct Answer {
-  int status = 0;  // 0: the connection ended before an answer was complete
+  int status = 0;                              // 0: the connection ended before an answer was complete
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 };

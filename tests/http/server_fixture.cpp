@@ -17,7 +17,8 @@ const text::Tokenizer& tokenizer() {
 
 std::vector<gpu::SampledToken> tokens_of(std::string_view text) {
   std::vector<gpu::SampledToken> tokens;
-  for (const text::TokenId id : tokenizer().encode_raw(text)) tokens.push_back({static_cast<gpu::TokenId>(id), -0.5F, {}});
+  for (const text::TokenId id : tokenizer().encode_raw(text))
+    tokens.push_back({static_cast<gpu::TokenId>(id), -0.5F, {}});
   return tokens;
 }
 

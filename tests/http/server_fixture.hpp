@@ -1,4 +1,5 @@
-// A server on a free port in front of the fake door, with the tiny model's tokenizer and a limits set that makes waits short.
+// A server on a free port in front of the fake door, with the tiny model's tokenizer and a limits set that makes waits
+// short.
 #pragma once
 
 #include "net/http/server.hpp"
