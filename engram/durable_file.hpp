@@ -1,7 +1,7 @@
 // DurableFile: a file that appears under its name complete and on disk, or not at all.
 //
-// Bytes go to a temporary file in the same folder; commit() flushes it, renames it and flushes the folder. Without commit() the
-// temporary file is removed: a crash or an error never leaves a half-written file under the final name.
+// Bytes go to a temporary file in the same folder; commit() flushes it, renames it and flushes the folder. Without
+// commit() the temporary file is removed: a crash or an error never leaves a half-written file under the final name.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Reading: check every id first, plan the reads of all parts, run them as one batch, then fill in repeated and empty rows.
+// Reading: check every id first, plan the reads of all parts, run them as one batch, then fill in repeated and empty
+// rows.
 #include "engram/file_row_store.hpp"
 
 #include <fmt/format.h>
@@ -35,9 +36,10 @@ Result<std::unique_ptr<RowStore>> FileRowStore::make(const TableInfo& info, std:
                                                      std::shared_ptr<Storage> storage) {
   const bool is_range = 0 <= info.first_row && info.first_row < info.last_row && info.last_row <= info.rows;
   if (!is_range || info.shape.head_dim <= 0 || info.shape.head_dim % scale_columns != 0) {
-    return Error{ErrorCode::invalid_argument, "Engram table",
-                 fmt::format("rows {} to {} of {}, head_dim {}", info.first_row, info.last_row, info.rows, info.shape.head_dim),
-                 "a range of rows and a head_dim that is a multiple of 32"};
+    return Error{
+        ErrorCode::invalid_argument, "Engram table",
+        fmt::format("rows {} to {} of {}, head_dim {}", info.first_row, info.last_row, info.rows, info.shape.head_dim),
+        "a range of rows and a head_dim that is a multiple of 32"};
   }
   for (const TablePart& part : parts) {
     if (part.row_bytes() + 2 * part.file->alignment() > slot_bytes) {

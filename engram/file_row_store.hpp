@@ -1,5 +1,5 @@
-// FileRowStore: the one RowStore over files, whatever lies in them. A table is one or two parts, each a row-major extent of a file
-// whose rows hold codes, scales or both; the official shards have two parts, a packed file one.
+// FileRowStore: the one RowStore over files, whatever lies in them. A table is one or two parts, each a row-major
+// extent of a file whose rows hold codes, scales or both; the official shards have two parts, a packed file one.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,8 @@ struct TablePart {
 class FileRowStore final : public RowStore {
  public:
   // Errors: bad_config (a row does not fit one read), invalid_argument (range of rows).
-  static Result<std::unique_ptr<RowStore>> make(const TableInfo& info, std::vector<TablePart> parts, std::shared_ptr<Storage> storage);
+  static Result<std::unique_ptr<RowStore>> make(const TableInfo& info, std::vector<TablePart> parts,
+                                                std::shared_ptr<Storage> storage);
 
   // For make() only: nothing is checked.
   FileRowStore(const TableInfo& info, std::vector<TablePart> parts, std::shared_ptr<Storage> storage);

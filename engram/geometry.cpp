@@ -1,7 +1,8 @@
 // The shared ascending prime search and the checks around it.
 //
-// Each (layer, order) group of heads starts its search just above vocab_size - 1 and takes the next primes that no earlier column of
-// any layer has taken. Worked example, vocab_size 64, 2 heads, orders 2 and 3: order 2 takes 67 71, order 3 skips those: 73 79.
+// Each (layer, order) group of heads starts its search just above vocab_size - 1 and takes the next primes that no
+// earlier column of any layer has taken. Worked example, vocab_size 64, 2 heads, orders 2 and 3: order 2 takes 67 71,
+// order 3 skips those: 73 79.
 #include "engram/geometry.hpp"
 
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ Result<void> check_numbers(const GeometrySpec& spec) {
     return bad("engram_vocab_size", spec.vocab_size, fmt::format("1 to {}", rows_max));
   }
   const std::int64_t classes = spec.compressed_vocab_size;
-  if (classes < 1 || classes > rows_max) return bad("engram_compressed_vocab_size", classes, fmt::format("1 to {}", rows_max));
+  if (classes < 1 || classes > rows_max)
+    return bad("engram_compressed_vocab_size", classes, fmt::format("1 to {}", rows_max));
   if (spec.pad_class < 0 || spec.pad_class >= classes) {
     return bad("class of engram_pad_token_id", spec.pad_class, fmt::format("0 to {}", classes - 1));
   }
@@ -105,7 +107,8 @@ Result<Geometry> Geometry::make(const GeometrySpec& spec) {
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     // Refused before the search, which would be long for absurd sizes.
     if (spec.vocab_size * geometry.columns() > rows_max) {
-      return bad("engram_vocab_size", spec.vocab_size, fmt::format("at most {} rows in {} columns", rows_max, geometry.columns()));
+      return bad("engram_vocab_size", spec.vocab_size,
+                 fmt::format("at most {} rows in {} columns", rows_max, geometry.columns()));
     }
     auto layer = make_layer(spec, spec.layers[i], used);
     if (layer.rows != spec.rows[i] || layer.rows > rows_max) {
@@ -125,13 +128,14 @@ Result<Ownership> Geometry::owned(std::size_t layer_index, int rank, int ranks) 
   const int share = (columns() + ranks - 1) / ranks;
   const int first = rank * share;
   if (first >= columns()) {
-    return Error{ErrorCode::invalid_argument, "Engram ownership", fmt::format("{} columns for {} ranks", columns(), ranks),
-                 "at least one column for every rank"};
+    return Error{ErrorCode::invalid_argument, "Engram ownership",
+                 fmt::format("{} columns for {} ranks", columns(), ranks), "at least one column for every rank"};
   }
   const int last = std::min(first + share, columns());
   const LayerGeometry& layer = layers[layer_index];
   const auto row_at = [&](int column) {
-    return column == columns() ? layer.rows : static_cast<std::int64_t>(layer.offsets[static_cast<std::size_t>(column)]);
+    return column == columns() ? layer.rows
+                               : static_cast<std::int64_t>(layer.offsets[static_cast<std::size_t>(column)]);
   };
   return Ownership{first, last, row_at(first), row_at(last)};
 }

@@ -1,9 +1,10 @@
-// Geometry of the Engram tables: hash multipliers, bucket primes and row offsets of every Engram layer, computed from the few numbers
-// in a model's configuration and checked against the table sizes that the configuration declares.
+// Geometry of the Engram tables: hash multipliers, bucket primes and row offsets of every Engram layer, computed from
+// the few numbers in a model's configuration and checked against the table sizes that the configuration declares.
 //
-// A column is one (n-gram order, hash head) pair, order-major: column k = (order - 2) * heads + head. Column k of a layer owns the rows
-// [offset[k], offset[k] + prime[k]) of the layer's table. Wrong geometry gives plausible but worse text, never a crash; the sums of
-// the primes are the one check that every model carries with it, so make() insists on them.
+// A column is one (n-gram order, hash head) pair, order-major: column k = (order - 2) * heads + head. Column k of a
+// layer owns the rows [offset[k], offset[k] + prime[k]) of the layer's table. Wrong geometry gives plausible but worse
+// text, never a crash; the sums of the primes are the one check that every model carries with it, so make() insists on
+// them.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,11 @@ struct GeometrySpec {
 };
 
 struct LayerGeometry {
-  int layer = 0;                            // backbone layer number
-  std::vector<std::uint64_t> multipliers;   // [max_ngram], index = how far back; odd
-  std::vector<std::uint64_t> primes;        // [columns], rows of the column's bucket
-  std::vector<std::uint64_t> offsets;       // [columns], first row of the column's bucket
-  std::int64_t rows = 0;                    // sum of the primes
+  int layer = 0;                           // backbone layer number
+  std::vector<std::uint64_t> multipliers;  // [max_ngram], index = how far back; odd
+  std::vector<std::uint64_t> primes;       // [columns], rows of the column's bucket
+  std::vector<std::uint64_t> offsets;      // [columns], first row of the column's bucket
+  std::int64_t rows = 0;                   // sum of the primes
 };
 
 // Half-open ranges of one rank: whole columns, hence one contiguous range of rows.
@@ -56,13 +57,13 @@ struct Geometry {
   // Errors: bad_config naming the field; mismatch if a layer's primes do not sum to its declared rows.
   static Result<Geometry> make(const GeometrySpec& spec);
 
-  // Returns what `rank` of `ranks` owns of layers[layer_index]: ceil(columns / ranks) columns each. Errors: invalid_argument if a
-  // rank would own nothing.
+  // Returns what `rank` of `ranks` owns of layers[layer_index]: ceil(columns / ranks) columns each. Errors:
+  // invalid_argument if a rank would own nothing.
   Result<Ownership> owned(std::size_t layer_index, int rank, int ranks) const;
 };
 
-// Returns the `count` hash multipliers of backbone layer `layer`: odd, below 2^63 / classes, draws of NumPy's generator seeded with
-// 10007 * layer. Requires 0 < classes <= 2^31.
+// Returns the `count` hash multipliers of backbone layer `layer`: odd, below 2^63 / classes, draws of NumPy's generator
+// seeded with 10007 * layer. Requires 0 < classes <= 2^31.
 std::vector<std::uint64_t> hash_multipliers(int layer, std::int64_t classes, int count);
 
 }  // namespace tandem::engram

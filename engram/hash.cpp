@@ -1,6 +1,7 @@
 // acc(s) = XOR over i <= s of class[p - i] * multiplier[i]; column (order s+1, head) = acc(s) mod prime + offset.
 //
-// Looking back stops for good at the first dead or missing position: that one and everything older count as the pad class.
+// Looking back stops for good at the first dead or missing position: that one and everything older count as the pad
+// class.
 #include "engram/hash.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,8 @@ namespace {
 Result<void> check_classes(std::span<const ClassId> classes, std::int64_t count) {
   for (const ClassId id : classes) {
     if (id != dead_class && (id < 0 || id >= count)) {
-      return Error{ErrorCode::out_of_range, "Engram token class", std::to_string(id), fmt::format("0 to {}, or dead", count - 1)};
+      return Error{ErrorCode::out_of_range, "Engram token class", std::to_string(id),
+                   fmt::format("0 to {}, or dead", count - 1)};
     }
   }
   return {};

@@ -14,7 +14,9 @@
 namespace tandem::engram {
 namespace {
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
 
 class PosixFile final : public InputFile {
  public:

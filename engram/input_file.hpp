@@ -22,7 +22,8 @@ class InputFile {
   virtual std::size_t alignment() const noexcept = 0;
   // For engines that submit reads to the kernel themselves; -1 if only read_at() works.
   virtual int descriptor() const noexcept = 0;
-  // Reads up to out.size() bytes; fewer only at the end of the file or when the system gives fewer. Thread-safe. Errors: io.
+  // Reads up to out.size() bytes; fewer only at the end of the file or when the system gives fewer. Thread-safe.
+  // Errors: io.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
@@ -32,8 +33,8 @@ inline constexpr std::size_t direct_alignment = 4096;  // serves devices with 51
 
 // Opens a regular file for buffered reads. Errors: not_found, io.
 Result<std::unique_ptr<InputFile>> open_buffered(const std::filesystem::path& path);
-// Opens a regular file for reads that bypass the page cache, proved by one read. Errors: not_found, io; `unavailable` if the file
-// system refuses direct I/O (tmpfs, some network and overlay file systems).
+// Opens a regular file for reads that bypass the page cache, proved by one read. Errors: not_found, io; `unavailable`
+// if the file system refuses direct I/O (tmpfs, some network and overlay file systems).
 Result<std::unique_ptr<InputFile>> open_direct(const std::filesystem::path& path);
 
 }  // namespace tandem::engram

@@ -1,7 +1,9 @@
-// NumPy's default random generator, bit for bit: what numpy.random.default_rng(seed).integers(0, bound) draws for int64.
+// NumPy's default random generator, bit for bit: what numpy.random.default_rng(seed).integers(0, bound) draws for
+// int64.
 //
 // The Engram hash multipliers of a model are defined as draws of this generator, so they are recomputed, not stored.
-// Sources: numpy SeedSequence (O'Neill's seed_seq alternative, pool of 4 words), PCG64 (XSL-RR 128/64), Lemire's bounded method.
+// Sources: numpy SeedSequence (O'Neill's seed_seq alternative, pool of 4 words), PCG64 (XSL-RR 128/64), Lemire's
+// bounded method.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,8 @@ std::vector<std::byte> encode_packed_header(const PackedTable& table) {
   return header;
 }
 
-Result<void> check_packed_header(std::span<const std::byte> header, const PackedTable& expected, const std::string& where) {
+Result<void> check_packed_header(std::span<const std::byte> header, const PackedTable& expected,
+                                 const std::string& where) {
   if (header.size() < packed_header_bytes || load_little_endian(header) != magic) {
     return Error{ErrorCode::bad_format, where, "no packed Engram file", "a header that starts with DSV1EN41"};
   }
@@ -50,7 +51,8 @@ Result<void> check_packed_header(std::span<const std::byte> header, const Packed
   for (const Field& field : fields_of(expected)) {
     const std::uint64_t found = load_little_endian(header.subspan(at, 8));
     if (found != field.value) {
-      return Error{ErrorCode::mismatch, fmt::format("{}, {}", where, field.name), std::to_string(found), std::to_string(field.value)};
+      return Error{ErrorCode::mismatch, fmt::format("{}, {}", where, field.name), std::to_string(found),
+                   std::to_string(field.value)};
     }
     at += 8;
   }

@@ -1,4 +1,5 @@
-// The table of one layer and rank in a file of its own: one read a row. The file is checked before its first row is served.
+// The table of one layer and rank in a file of its own: one read a row. The file is checked before its first row is
+// served.
 #include <fmt/format.h>
 
 #include "engram/aligned_buffer.hpp"
@@ -15,7 +16,8 @@ Result<void> check_file(const InputFile& file, const PackedTable& expected) {
   if (auto checked = check_packed_header(header.span().first(*got), expected, file.name()); !checked) return checked;
   const std::uint64_t bytes = packed_file_bytes(expected.info);
   if (file.size() != bytes) {
-    return Error{ErrorCode::bad_format, file.name(), fmt::format("{} bytes", file.size()), fmt::format("exactly {}", bytes)};
+    return Error{ErrorCode::bad_format, file.name(), fmt::format("{} bytes", file.size()),
+                 fmt::format("exactly {}", bytes)};
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // The engine that works everywhere: a pool of threads, each with one buffer and one blocking read at a time.
 //
-// One batch is current at a time; workers take its requests one by one, so the number of reads in flight is the number of threads.
+// One batch is current at a time; workers take its requests one by one, so the number of reads in flight is the number
+// of threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +46,8 @@ class PreadEngine final : public IoEngine {
     std::unique_lock lock(mutex_);
     batch_ = Batch{requests, &sink, 0, 0, std::nullopt};
     has_work_.notify_all();
-    is_done_.wait(lock, [this] { return batch_.running == 0 && (batch_.failed || batch_.next == batch_.requests.size()); });
+    is_done_.wait(lock,
+                  [this] { return batch_.running == 0 && (batch_.failed || batch_.next == batch_.requests.size()); });
     auto failed = std::move(batch_.failed);
     batch_ = {};
     if (failed) return *failed;
@@ -91,6 +93,8 @@ class PreadEngine final : public IoEngine {
 
 }  // namespace
 
-std::unique_ptr<IoEngine> make_pread_engine(int threads) { return std::make_unique<PreadEngine>(std::max(threads, 1)); }
+std::unique_ptr<IoEngine> make_pread_engine(int threads) {
+  return std::make_unique<PreadEngine>(std::max(threads, 1));
+}
 
 }  // namespace tandem::engram

@@ -7,8 +7,12 @@
 namespace tandem::engram {
 namespace {
 
-std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) noexcept { return value / unit * unit; }
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) noexcept { return (value + unit - 1) / unit * unit; }
+std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) noexcept {
+  return value / unit * unit;
+}
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) noexcept {
+  return (value + unit - 1) / unit * unit;
+}
 
 // Returns the end of the run of rows that starts at `first` and fits one read.
 std::size_t end_of_run(std::span<const std::int64_t> rows, const RowLayout& layout, std::size_t first) {
@@ -34,9 +38,8 @@ DistinctRows distinct_rows(std::span<const RowId> ids) {
   for (std::size_t place = 0; place < ids.size(); ++place) {
     (ids[place] == no_row ? out.empty : order).push_back(place);
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return ids[a] != ids[b] ? ids[a] < ids[b] : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
   for (const std::size_t place : order) {
     const std::int64_t row = index_of(ids[place]);
     if (!out.rows.empty() && out.rows.back() == row) {

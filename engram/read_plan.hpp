@@ -45,7 +45,8 @@ struct PlannedRead {
 // Rows whose gap in the file is at most this share a read: a skipped page costs less than another request.
 inline constexpr std::uint64_t merge_gap_bytes = 4096;
 
-// Returns the reads for `rows` (ascending, distinct), each at most slot_bytes long. Requires row_bytes + 2 * alignment <= slot_bytes.
+// Returns the reads for `rows` (ascending, distinct), each at most slot_bytes long. Requires row_bytes + 2 * alignment
+// <= slot_bytes.
 std::vector<PlannedRead> plan_reads(std::span<const std::int64_t> rows, const RowLayout& layout);
 
 }  // namespace tandem::engram

@@ -1,7 +1,7 @@
 // One background thread, a queue of tickets in order, a cache in front of each store.
 //
-// A ticket is queued, being read, done, or gone; wait() and drop() end it. All of that lives under one mutex; stores and caches are
-// touched by the background thread alone, outside the mutex.
+// A ticket is queued, being read, done, or gone; wait() and drop() end it. All of that lives under one mutex; stores
+// and caches are touched by the background thread alone, outside the mutex.
 #include "engram/reader.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,8 @@ struct Table {
 RowBlock row_at(Rows& rows, const RowShape& shape, std::size_t place) {
   const auto head_dim = static_cast<std::size_t>(shape.head_dim);
   const auto scales = static_cast<std::size_t>(shape.scales());
-  return {std::span(rows.codes).subspan(place * head_dim, head_dim), std::span(rows.scales).subspan(place * scales, scales)};
+  return {std::span(rows.codes).subspan(place * head_dim, head_dim),
+          std::span(rows.scales).subspan(place * scales, scales)};
 }
 
 Rows make_rows(const RowShape& shape, std::size_t count) {
@@ -100,10 +101,12 @@ class Reader::State {
   Result<Ticket> prefetch(std::size_t table, std::vector<RowId> ids) {
     const std::lock_guard lock(mutex_);
     if (table >= tables_.size()) {
-      return Error{ErrorCode::invalid_argument, "Engram reader", fmt::format("table {}", table), fmt::format("below {}", tables_.size())};
+      return Error{ErrorCode::invalid_argument, "Engram reader", fmt::format("table {}", table),
+                   fmt::format("below {}", tables_.size())};
     }
     if (ids.size() > options_.rows_pending_max - rows_pending_) {
-      return Error{ErrorCode::resource, "Engram reader", fmt::format("{} rows pending, {} more", rows_pending_, ids.size()),
+      return Error{ErrorCode::resource, "Engram reader",
+                   fmt::format("{} rows pending, {} more", rows_pending_, ids.size()),
                    fmt::format("at most {}", options_.rows_pending_max)};
     }
     rows_pending_ += ids.size();
@@ -203,16 +206,28 @@ Reader::Reader(std::vector<std::unique_ptr<RowStore>> tables, ReaderOptions opti
 
 Reader::~Reader() = default;
 
-std::size_t Reader::tables() const noexcept { return state_->tables().size(); }
+std::size_t Reader::tables() const noexcept {
+  return state_->tables().size();
+}
 
-const TableInfo& Reader::info(std::size_t table) const noexcept { return state_->tables()[table].store->info(); }
+const TableInfo& Reader::info(std::size_t table) const noexcept {
+  return state_->tables()[table].store->info();
+}
 
-Result<Ticket> Reader::prefetch(std::size_t table, std::vector<RowId> ids) { return state_->prefetch(table, std::move(ids)); }
+Result<Ticket> Reader::prefetch(std::size_t table, std::vector<RowId> ids) {
+  return state_->prefetch(table, std::move(ids));
+}
 
-Result<Rows> Reader::wait(Ticket ticket, std::chrono::milliseconds timeout) { return state_->wait(ticket, timeout); }
+Result<Rows> Reader::wait(Ticket ticket, std::chrono::milliseconds timeout) {
+  return state_->wait(ticket, timeout);
+}
 
-void Reader::drop(Ticket ticket) noexcept { state_->drop(ticket); }
+void Reader::drop(Ticket ticket) noexcept {
+  state_->drop(ticket);
+}
 
-ReaderStats Reader::stats() const { return state_->stats(); }
+ReaderStats Reader::stats() const {
+  return state_->stats();
+}
 
 }  // namespace tandem::engram

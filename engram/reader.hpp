@@ -1,8 +1,8 @@
 // Reader: fetches Engram rows in the background, so that the forward pass finds them ready.
 //
-// Row numbers depend on token ids only: a caller asks for rows as soon as it knows the tokens and collects them when the layer runs.
-// One thread reads the tickets in the order of prefetch(); an optional cache of recent rows sits before the stores. Cached or not,
-// rows are the same bytes: a row never changes.
+// Row numbers depend on token ids only: a caller asks for rows as soon as it knows the tokens and collects them when
+// the layer runs. One thread reads the tickets in the order of prefetch(); an optional cache of recent rows sits before
+// the stores. Cached or not, rows are the same bytes: a row never changes.
 #pragma once
 
 #include <chrono>
@@ -30,13 +30,15 @@ struct Rows {
 };
 
 struct ReaderStats {
-  std::uint64_t tickets = 0;        // read to the end, with success or not
-  std::uint64_t rows = 0;           // rows asked for, those without content excluded
+  std::uint64_t tickets = 0;  // read to the end, with success or not
+  std::uint64_t rows = 0;     // rows asked for, those without content excluded
   std::uint64_t cache_hits = 0;
-  std::uint64_t failures = 0;       // tickets that ended in an error
+  std::uint64_t failures = 0;           // tickets that ended in an error
   std::chrono::nanoseconds reading{0};  // time spent in stores
   std::chrono::nanoseconds waiting{0};  // time that wait() callers were held up: 0 means fully overlapped
-  double hit_rate() const noexcept { return rows == 0 ? 0.0 : static_cast<double>(cache_hits) / static_cast<double>(rows); }
+  double hit_rate() const noexcept {
+    return rows == 0 ? 0.0 : static_cast<double>(cache_hits) / static_cast<double>(rows);
+  }
 };
 
 class Reader {
@@ -51,10 +53,11 @@ class Reader {
   std::size_t tables() const noexcept;
   const TableInfo& info(std::size_t table) const noexcept;
 
-  // Queues rows of one table. Thread-safe, never blocks on I/O. Errors: invalid_argument (no such table), resource (rows_pending_max).
+  // Queues rows of one table. Thread-safe, never blocks on I/O. Errors: invalid_argument (no such table), resource
+  // (rows_pending_max).
   Result<Ticket> prefetch(std::size_t table, std::vector<RowId> ids);
-  // Returns the rows and ends the ticket; an error of the store ends it too. Errors: those of RowStore::read(), timeout (the ticket
-  // stays valid), invalid_argument (no such ticket).
+  // Returns the rows and ends the ticket; an error of the store ends it too. Errors: those of RowStore::read(), timeout
+  // (the ticket stays valid), invalid_argument (no such ticket).
   Result<Rows> wait(Ticket ticket, std::chrono::milliseconds timeout);
   // Ends a ticket whose rows nobody wants any more. Unknown tickets are ignored.
   void drop(Ticket ticket) noexcept;

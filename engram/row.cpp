@@ -1,4 +1,5 @@
-// Exact values of E4M3 codes and E8M0 scales, from tables and bit fields: no rounding happens before the final one to bf16.
+// Exact values of E4M3 codes and E8M0 scales, from tables and bit fields: no rounding happens before the final one to
+// bf16.
 #include "engram/row.hpp"
 
 #include <array>
@@ -17,8 +18,9 @@ constexpr float decode_e4m3(unsigned byte) noexcept {
   const unsigned exponent = byte >> 3 & 15U;
   const unsigned mantissa = byte & 7U;
   if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0 ? static_cast<float>(mantissa) * power_of_two(-9)
-                                        : static_cast<float>(8 + mantissa) * power_of_two(static_cast<int>(exponent) - 10);
+  const float magnitude = exponent == 0
+                              ? static_cast<float>(mantissa) * power_of_two(-9)
+                              : static_cast<float>(8 + mantissa) * power_of_two(static_cast<int>(exponent) - 10);
   return (byte & 0x80U) != 0 ? -magnitude : magnitude;
 }
 
@@ -30,9 +32,13 @@ constexpr std::array<float, 256> e4m3_values = [] {
 
 }  // namespace
 
-float to_float(E4m3 code) noexcept { return e4m3_values[static_cast<std::uint8_t>(code)]; }
+float to_float(E4m3 code) noexcept {
+  return e4m3_values[static_cast<std::uint8_t>(code)];
+}
 
-float to_float(E8m0 scale) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(scale) << 23); }
+float to_float(E8m0 scale) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(scale) << 23);
+}
 
 float round_to_bf16(float value) noexcept {
   if (value != value) return value;

@@ -1,7 +1,9 @@
-// One row of an Engram table: 8-bit floating-point codes with one power-of-two scale per 32 columns, and its exact value.
+// One row of an Engram table: 8-bit floating-point codes with one power-of-two scale per 32 columns, and its exact
+// value.
 //
-// Codes and scales have types of their own that do not convert to numbers: reading a code as an integer 0..255 gives fluent but wrong
-// text, so that mistake must not compile. The only way to a value is dequantise(), which rounds to bf16 as the reference does.
+// Codes and scales have types of their own that do not convert to numbers: reading a code as an integer 0..255 gives
+// fluent but wrong text, so that mistake must not compile. The only way to a value is dequantise(), which rounds to
+// bf16 as the reference does.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +23,9 @@ enum class RowId : std::int32_t {};
 // "There is nothing to look up here" (position inside an image): reads as a row of zeros and costs no I/O.
 inline constexpr RowId no_row{-1};
 
-constexpr std::int64_t index_of(RowId id) noexcept { return static_cast<std::int64_t>(id); }
+constexpr std::int64_t index_of(RowId id) noexcept {
+  return static_cast<std::int64_t>(id);
+}
 
 inline constexpr int scale_columns = 32;  // columns that share a scale
 
@@ -41,7 +45,8 @@ struct RowBlock {
 
 // Returns the value of a code; NaN for 0x7F and 0xFF.
 float to_float(E4m3 code) noexcept;
-// Returns 2^(byte - 127) by placing the byte in a float's exponent field, as the reference does: 0 gives 0.0, 255 gives infinity.
+// Returns 2^(byte - 127) by placing the byte in a float's exponent field, as the reference does: 0 gives 0.0, 255 gives
+// infinity.
 float to_float(E8m0 scale) noexcept;
 // Rounds to the nearest bf16, ties to even; NaN stays NaN.
 float round_to_bf16(float value) noexcept;

@@ -30,8 +30,10 @@ bool RowCache::find(RowId id, RowBlock out) noexcept {
   const std::size_t slot = slot_of(id);
   if (slot == slots_.size()) return false;
   slots_[slot].used = ++clock_;
-  std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(slot * out.codes.size()), out.codes.size(), out.codes.begin());
-  std::copy_n(scales_.begin() + static_cast<std::ptrdiff_t>(slot * out.scales.size()), out.scales.size(), out.scales.begin());
+  std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(slot * out.codes.size()), out.codes.size(),
+              out.codes.begin());
+  std::copy_n(scales_.begin() + static_cast<std::ptrdiff_t>(slot * out.scales.size()), out.scales.size(),
+              out.scales.begin());
   return true;
 }
 

@@ -1,7 +1,8 @@
-// RowCache: the most recently read rows of one table, in a fixed amount of memory. Not thread-safe: the reader's thread owns it.
+// RowCache: the most recently read rows of one table, in a fixed amount of memory. Not thread-safe: the reader's thread
+// owns it.
 //
-// Set-associative: a row may stand in one of four slots chosen by its number; the least recently used of the four makes room. Rows
-// never change, so nothing is ever invalidated.
+// Set-associative: a row may stand in one of four slots chosen by its number; the least recently used of the four makes
+// room. Rows never change, so nothing is ever invalidated.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ class RowCache {
 
   RowShape shape_;
   std::vector<Slot> slots_;
-  std::vector<E4m3> codes_;    // [slots][head_dim]
-  std::vector<E8m0> scales_;   // [slots][head_dim/32]
+  std::vector<E4m3> codes_;   // [slots][head_dim]
+  std::vector<E8m0> scales_;  // [slots][head_dim/32]
   std::uint64_t clock_ = 0;
 };
 

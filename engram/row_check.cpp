@@ -31,7 +31,8 @@ Moments measure(std::span<const float> values) {
   return m;
 }
 
-// Bytes taken as integers would be all positive with a mean of 0.87 root mean squares; honest rows stay far below a quarter.
+// Bytes taken as integers would be all positive with a mean of 0.87 root mean squares; honest rows stay far below a
+// quarter.
 constexpr double mean_max = 0.25;
 
 Result<void> judge(const Moments& m) {
@@ -42,8 +43,8 @@ Result<void> judge(const Moments& m) {
   const bool has_both_signs = m.positive > tenth && m.negative > tenth;
   if (m.not_finite == 0 && is_centred && has_both_signs) return {};
   return Error{ErrorCode::corrupt, "Engram table",
-               fmt::format("{} values: mean {:.4g}, root mean square {:.4g}, {} positive, {} negative, {} not finite", m.count, mean,
-                           root_mean_square, m.positive, m.negative, m.not_finite),
+               fmt::format("{} values: mean {:.4g}, root mean square {:.4g}, {} positive, {} negative, {} not finite",
+                           m.count, mean, root_mean_square, m.positive, m.negative, m.not_finite),
                "finite values of both signs with a mean near 0"};
 }
 
@@ -54,7 +55,8 @@ Result<void> check_rows(RowStore& store, std::int64_t samples) {
   const std::int64_t rows = info.last_row - info.first_row;
   const std::int64_t count = std::clamp<std::int64_t>(samples, 1, rows);
   std::vector<RowId> ids;
-  for (std::int64_t i = 0; i < count; ++i) ids.push_back(RowId{static_cast<std::int32_t>(info.first_row + rows * i / count)});
+  for (std::int64_t i = 0; i < count; ++i)
+    ids.push_back(RowId{static_cast<std::int32_t>(info.first_row + rows * i / count)});
   ids.back() = RowId{static_cast<std::int32_t>(info.last_row - 1)};
   std::vector<E4m3> codes(ids.size() * static_cast<std::size_t>(info.shape.head_dim));
   std::vector<E8m0> scales(ids.size() * static_cast<std::size_t>(info.shape.scales()));

@@ -1,7 +1,8 @@
 // RowStore: one layer's table on storage, read by row number.
 //
-// The tables (94 GiB a layer) never fit in memory: rows are read on demand, sorted, without duplicates, neighbours together. A store
-// fails closed: every row comes back as it is on storage or the whole read is an error, never a stale or zero row.
+// The tables (94 GiB a layer) never fit in memory: rows are read on demand, sorted, without duplicates, neighbours
+// together. A store fails closed: every row comes back as it is on storage or the whole read is an error, never a stale
+// or zero row.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ class RowStore {
   virtual ~RowStore() = default;
   virtual const TableInfo& info() const noexcept = 0;
   // Writes row ids[i] to place i of `out`; any order, duplicates welcome; no_row gives zeros. Thread-safe.
-  // Errors: out_of_range (an id that this store does not hold), io (read error, short read), invalid_argument (size of out). After an
-  // error the contents of `out` are undefined.
+  // Errors: out_of_range (an id that this store does not hold), io (read error, short read), invalid_argument (size of
+  // out). After an error the contents of `out` are undefined.
   virtual Result<void> read(std::span<const RowId> ids, RowBlock out) = 0;
 };
 
@@ -39,7 +40,8 @@ struct FileExtent {
   std::uint64_t bytes = 0;
 };
 
-// The two tensors of a checkpoint: layers.L.engram.embed.weight (F8_E4M3 [rows, head_dim]) and .scale (F8_E8M0 [rows, head_dim/32]).
+// The two tensors of a checkpoint: layers.L.engram.embed.weight (F8_E4M3 [rows, head_dim]) and .scale (F8_E8M0 [rows,
+// head_dim/32]).
 struct ShardTable {
   RowShape shape;
   std::int64_t rows = 0;
@@ -47,8 +49,8 @@ struct ShardTable {
   FileExtent scales;
 };
 
-// Opens a table inside checkpoint shards: two reads a row. Errors: mismatch (extent size), bad_format (an extent beyond its file's
-// end), not_found, io.
+// Opens a table inside checkpoint shards: two reads a row. Errors: mismatch (extent size), bad_format (an extent beyond
+// its file's end), not_found, io.
 Result<std::unique_ptr<RowStore>> open_shard_store(const ShardTable& table, std::shared_ptr<Storage> storage);
 
 // What a packed file (one layer, one rank) must say about itself to be used.
@@ -57,13 +59,13 @@ struct PackedTable {
   TableInfo info;
 };
 
-// Opens a packed file: one read a row. Errors: mismatch (header of another layer, rank or shape), bad_format (no packed file, or its
-// size is not exactly header + rows), not_found, io.
+// Opens a packed file: one read a row. Errors: mismatch (header of another layer, rank or shape), bad_format (no packed
+// file, or its size is not exactly header + rows), not_found, io.
 Result<std::unique_ptr<RowStore>> open_packed_store(const std::filesystem::path& file, const PackedTable& expected,
                                                     std::shared_ptr<Storage> storage);
 
-// Reads `samples` rows spread over the store and checks that their values can be Engram rows: finite, mean near 0, both signs.
-// Catches rows misread as integers or shifted in the file. Errors: corrupt, and those of read().
+// Reads `samples` rows spread over the store and checks that their values can be Engram rows: finite, mean near 0, both
+// signs. Catches rows misread as integers or shifted in the file. Errors: corrupt, and those of read().
 Result<void> check_rows(RowStore& store, std::int64_t samples = 4096);
 
 }  // namespace tandem::engram

@@ -1,4 +1,5 @@
-// The table as the official checkpoint stores it: codes and scales are two tensors, far apart in one shard or in two files.
+// The table as the official checkpoint stores it: codes and scales are two tensors, far apart in one shard or in two
+// files.
 #include <fmt/format.h>
 
 #include "engram/file_row_store.hpp"

@@ -12,7 +12,8 @@ Storage::Storage(StorageOptions options) : options_(std::move(options)) {
     if (engine) {
       engine_ = std::move(*engine);
     } else if (options_.announce) {
-      options_.announce(fmt::format("{}; Engram rows are read by {} threads", engine.error().message(), options_.threads));
+      options_.announce(
+          fmt::format("{}; Engram rows are read by {} threads", engine.error().message(), options_.threads));
     }
   }
   if (!engine_) engine_ = make_pread_engine(options_.threads);

@@ -1,4 +1,5 @@
-// Storage: how table files are opened and read on this machine: the best engine that works, announced where it is not the first choice.
+// Storage: how table files are opened and read on this machine: the best engine that works, announced where it is not
+// the first choice.
 #pragma once
 
 #include <functional>
@@ -11,11 +12,11 @@
 namespace tandem::engram {
 
 struct StorageOptions {
-  bool uring = true;           // try io_uring before the thread pool
-  bool direct = true;          // bypass the page cache where the file system lets us
-  int depth = 64;              // reads in flight with io_uring
-  int threads = 32;            // reads in flight with the thread pool
-  FileOpener open_file;        // replaces the file system (tests); empty = the real one
+  bool uring = true;                                 // try io_uring before the thread pool
+  bool direct = true;                                // bypass the page cache where the file system lets us
+  int depth = 64;                                    // reads in flight with io_uring
+  int threads = 32;                                  // reads in flight with the thread pool
+  FileOpener open_file;                              // replaces the file system (tests); empty = the real one
   std::function<void(const std::string&)> announce;  // told once about each fallback; may be empty
 };
 

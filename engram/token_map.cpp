@@ -28,7 +28,8 @@ constexpr std::string_view released_sha256 = "c60a86322ec17b4142bfef3c57a8d81fb4
 
 Result<std::string> read_text(const std::filesystem::path& file) {
   std::error_code missing;
-  if (!std::filesystem::is_regular_file(file, missing)) return Error{ErrorCode::not_found, file.string(), "no such file", ""};
+  if (!std::filesystem::is_regular_file(file, missing))
+    return Error{ErrorCode::not_found, file.string(), "no such file", ""};
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream || stream.bad()) return Error{ErrorCode::io, file.string(), "cannot be read", ""};
@@ -94,7 +95,8 @@ Result<TokenMap> TokenMap::build(std::string_view tokenizer_json, const std::str
   return checked(std::move(classes), where, spec);
 }
 
-Result<TokenMap> TokenMap::open(const std::filesystem::path& model, const std::filesystem::path& cache, const TokenMapSpec& spec) {
+Result<TokenMap> TokenMap::open(const std::filesystem::path& model, const std::filesystem::path& cache,
+                                const TokenMapSpec& spec) {
   auto shipped = load(model / file_name, spec);
   if (shipped || shipped.error().code != ErrorCode::not_found) return shipped;
   const auto tokenizer = read_text(model / "tokenizer.json");

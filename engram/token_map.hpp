@@ -1,7 +1,8 @@
 // TokenMap: the class of every token id after vocabulary compression. The classes are what Engram hashes.
 //
-// A wrong map changes rows silently, so every way to get one ends in the same checks: one class for each token of the vocabulary,
-// classes numbered in order of first use, their number as configured, and for the released vocabulary a known SHA-256.
+// A wrong map changes rows silently, so every way to get one ends in the same checks: one class for each token of the
+// vocabulary, classes numbered in order of first use, their number as configured, and for the released vocabulary a
+// known SHA-256.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,19 @@ struct TokenMapSpec {
 
 class TokenMap {
  public:
-  // Reads little-endian int32 entries. Errors: not_found, io, bad_format (size), out_of_range (an entry), mismatch (classes, SHA-256).
+  // Reads little-endian int32 entries. Errors: not_found, io, bad_format (size), out_of_range (an entry), mismatch
+  // (classes, SHA-256).
   static Result<TokenMap> load(const std::filesystem::path& file, const TokenMapSpec& spec);
 
   // Builds the map from the text of a tokenizer.json with a byte-level BPE vocabulary; `where` names it in errors.
   // Errors: bad_format, mismatch (token count, class count, SHA-256).
   static Result<TokenMap> build(std::string_view tokenizer_json, const std::string& where, const TokenMapSpec& spec);
 
-  // Finds the map of a model: `model`/engram_token_map.i32 if it is there, else the map that an earlier call kept in `cache`,
-  // else built from `model`/tokenizer.json and kept in `cache` (empty: not kept; a cache that cannot be written is no error).
-  static Result<TokenMap> open(const std::filesystem::path& model, const std::filesystem::path& cache, const TokenMapSpec& spec);
+  // Finds the map of a model: `model`/engram_token_map.i32 if it is there, else the map that an earlier call kept in
+  // `cache`, else built from `model`/tokenizer.json and kept in `cache` (empty: not kept; a cache that cannot be
+  // written is no error).
+  static Result<TokenMap> open(const std::filesystem::path& model, const std::filesystem::path& cache,
+                               const TokenMapSpec& spec);
 
   // Writes the map for load(): a temporary file in the same folder, fsync, rename. Errors: io.
   Result<void> save(const std::filesystem::path& file) const;

@@ -41,7 +41,8 @@ std::string encode_utf8(const Text& text) {
   return bytes;
 }
 
-// NFKC followed by NFD. NFD undoes exactly the compositions of NFKC, so the pair is the compatibility decomposition, NFKD.
+// NFKC followed by NFD. NFD undoes exactly the compositions of NFKC, so the pair is the compatibility decomposition,
+// NFKD.
 Text decompose(std::string_view bytes) {
   const auto* input = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
   const auto length = static_cast<utf8proc_ssize_t>(bytes.size());
@@ -61,7 +62,9 @@ bool is_mark(utf8proc_int32_t point) noexcept {
   return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
 }
 
-bool is_blank(utf8proc_int32_t point) noexcept { return point == ' ' || point == '\t' || point == '\r' || point == '\n'; }
+bool is_blank(utf8proc_int32_t point) noexcept {
+  return point == ' ' || point == '\t' || point == '\r' || point == '\n';
+}
 
 // Unicode White_Space, what Strip removes.
 bool is_white_space(utf8proc_int32_t point) noexcept {
@@ -89,7 +92,8 @@ Text strip(const Text& text) {
   return first < last ? Text(first, last) : Text{};
 }
 
-// Byte-level BPE spells bytes as printable characters: 33-126, 161-172 and 174-255 as themselves, the other 68 from U+0100 upwards.
+// Byte-level BPE spells bytes as printable characters: 33-126, 161-172 and 174-255 as themselves, the other 68 from
+// U+0100 upwards.
 std::optional<unsigned char> byte_of_character(utf8proc_int32_t point) {
   static const auto table = [] {
     std::array<int, 256 + 68> bytes{};

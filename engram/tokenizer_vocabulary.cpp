@@ -83,7 +83,8 @@ Result<std::vector<std::string>> tokenizer_vocabulary(std::string_view tokenizer
   std::vector<std::string> tokens;
   for (auto& [id, spelling] : spellings) {
     if (id != static_cast<std::int64_t>(tokens.size())) {
-      return bad(where, fmt::format("token id {} after {}", id, static_cast<std::int64_t>(tokens.size()) - 1), "ids 0, 1, 2, ...");
+      return bad(where, fmt::format("token id {} after {}", id, static_cast<std::int64_t>(tokens.size()) - 1),
+                 "ids 0, 1, 2, ...");
     }
     tokens.push_back(std::move(spelling));
   }

@@ -9,8 +9,8 @@
 
 namespace tandem::engram {
 
-// Returns the raw spelling of tokens 0, 1, 2, ...: model.vocab overlaid by added_tokens. `where` names the file in errors.
-// Errors: bad_format (not JSON, not a byte-level BPE tokenizer, ids that are not 0..n-1).
+// Returns the raw spelling of tokens 0, 1, 2, ...: model.vocab overlaid by added_tokens. `where` names the file in
+// errors. Errors: bad_format (not JSON, not a byte-level BPE tokenizer, ids that are not 0..n-1).
 Result<std::vector<std::string>> tokenizer_vocabulary(std::string_view tokenizer_json, const std::string& where);
 
 }  // namespace tandem::engram

@@ -1,7 +1,8 @@
-// The engine for many reads from one thread: io_uring with a fixed set of buffers, registered with the kernel where it allows that.
+// The engine for many reads from one thread: io_uring with a fixed set of buffers, registered with the kernel where it
+// allows that.
 //
-// A slot is one buffer and the request that is reading into it. Between batches no slot is busy: run() returns only when the kernel
-// has given every buffer back, also after an error.
+// A slot is one buffer and the request that is reading into it. Between batches no slot is busy: run() returns only
+// when the kernel has given every buffer back, also after an error.
 #include "engram/io_engine.hpp"
 
 #ifdef TANDEM_HAVE_URING
@@ -23,11 +24,14 @@ namespace {
 
 constexpr int depth_max = 512;  // 32 MiB of buffers; drives saturate far below
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
 
 class UringEngine final : public IoEngine {
  public:
-  explicit UringEngine(int depth) : memory_(static_cast<std::size_t>(depth) * slot_bytes), slots_(static_cast<std::size_t>(depth)) {}
+  explicit UringEngine(int depth)
+      : memory_(static_cast<std::size_t>(depth) * slot_bytes), slots_(static_cast<std::size_t>(depth)) {}
   UringEngine(const UringEngine&) = delete;
   UringEngine& operator=(const UringEngine&) = delete;
   ~UringEngine() override {
@@ -78,7 +82,9 @@ class UringEngine final : public IoEngine {
     std::size_t done = 0;  // bytes that arrived
   };
 
-  std::span<std::byte> buffer(std::size_t slot) const noexcept { return memory_.span().subspan(slot * slot_bytes, slot_bytes); }
+  std::span<std::byte> buffer(std::size_t slot) const noexcept {
+    return memory_.span().subspan(slot * slot_bytes, slot_bytes);
+  }
 
   void start(std::size_t slot, Batch& batch) {
     slots_[slot] = {batch.next++, 0};
@@ -93,7 +99,8 @@ class UringEngine final : public IoEngine {
     std::byte* to = buffer(slot).data() + done;
     const auto bytes = static_cast<unsigned>(request.bytes - done);
     if (has_registered_) {
-      io_uring_prep_read_fixed(entry, request.file->descriptor(), to, bytes, request.offset + done, static_cast<int>(slot));
+      io_uring_prep_read_fixed(entry, request.file->descriptor(), to, bytes, request.offset + done,
+                               static_cast<int>(slot));
     } else {
       io_uring_prep_read(entry, request.file->descriptor(), to, bytes, request.offset + done);
     }
@@ -131,7 +138,8 @@ class UringEngine final : public IoEngine {
     if (batch.failed) return true;
     if (result == -EINTR || result == -EAGAIN) return false;
     if (result < 0) {
-      batch.failed = Error{ErrorCode::io, request.file->name(), fmt::format("read at {}: {}", request.offset, reason(-result)), ""};
+      batch.failed = Error{ErrorCode::io, request.file->name(),
+                           fmt::format("read at {}: {}", request.offset, reason(-result)), ""};
       return true;
     }
     state.done += static_cast<std::size_t>(result);

@@ -1,6 +1,8 @@
-// Reads config.json line by line into a ModelConfig. Relations between fields are checked in config_check.cpp, roles in layer_role.cpp.
+// Reads config.json line by line into a ModelConfig. Relations between fields are checked in config_check.cpp, roles in
+// layer_role.cpp.
 //
-// The upper limits are far above any released size; they exist so that products of two sizes fit 31 bits and the inventory stays small.
+// The upper limits are far above any released size; they exist so that products of two sizes fit 31 bits and the
+// inventory stays small.
 #include "gpu/config.hpp"
 
 #include <fmt/format.h>
@@ -73,7 +75,8 @@ void read_rope(ConfigFields& text, const std::string& where, RopeConfig& rope) {
   rope.yarn_beta_fast = yarn.number("beta_fast", 1e-3, 1e6);
   rope.yarn_beta_slow = yarn.number("beta_slow", 1e-3, 1e6);
   rope.yarn_original_max = yarn.number("original_max_position_embeddings", 1.0, 1e9);
-  if (rope.yarn_beta_fast <= rope.yarn_beta_slow) yarn.fail("beta_fast", "not above beta_slow", "beta_fast > beta_slow");
+  if (rope.yarn_beta_fast <= rope.yarn_beta_slow)
+    yarn.fail("beta_fast", "not above beta_slow", "beta_fast > beta_slow");
   text.adopt(yarn);
 }
 
@@ -118,8 +121,8 @@ void read_dspark(ConfigFields& text, ModelConfig& config) {
   dspark.experts_per_token = text.integer("dspark_num_experts_per_tok", {1, 64});
 }
 
-// "fp8" means the official storage: 32x32 blocks with power-of-two scales, FP4 experts. "exl3" weights are not low precision in the
-// sense of the activation quantiser.
+// "fp8" means the official storage: 32x32 blocks with power-of-two scales, FP4 experts. "exl3" weights are not low
+// precision in the sense of the activation quantiser.
 void read_quantization(ConfigFields& root, const std::string& where, ModelConfig& config) {
   if (!root.has("quantization_config")) return;
   const boost::json::object* object = root.object("quantization_config");

@@ -33,7 +33,8 @@ Result<CacheLayout> plan_layout(const EngineOptions& options, const Model& model
   limits.kv_tokens = model.max_positions + page_entries * 64;
   auto layout = plan_caches(model.config, model.numerics, limits);
   if (!layout) return layout;
-  const std::int64_t per_lane = (model.max_positions + layout->page_tokens - 1) / layout->page_tokens * layout->page_tokens;
+  const std::int64_t per_lane =
+      (model.max_positions + layout->page_tokens - 1) / layout->page_tokens * layout->page_tokens;
   std::int64_t bytes = 0;
   for (const SourceLayout& source : layout->sources) bytes += static_cast<std::int64_t>(layout->pool_bytes(source));
   const std::int64_t bytes_per_unit = std::max<std::int64_t>(1, bytes / layout->units);
@@ -60,7 +61,8 @@ std::uint64_t config_hash(const EngineOptions& options, const Model& model, cons
   std::ifstream file(options.model / "config.json", std::ios::binary);
   hash.add(std::string(std::istreambuf_iterator<char>(file), {}));
   const Numerics& numerics = model.numerics;
-  for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials}) hash.add(flag);
+  for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials})
+    hash.add(flag);
   hash.add(model.ranks());
   hash.add(model.max_positions);
   hash.add(layout.units);
@@ -81,7 +83,8 @@ EngineInfo describe(const EngineOptions& options, const Model& model, const Cach
   info.pages_total = layout.units;
   info.lanes_max = layout.limits.lanes_max;
   info.chunk_rows_max = layout.limits.chunk_rows_max;
-  info.drafts_max = model.config.dspark.stages > 0 ? std::min(model.config.dspark.block_size, info.chunk_rows_max - 1) : 0;
+  info.drafts_max =
+      model.config.dspark.stages > 0 ? std::min(model.config.dspark.block_size, info.chunk_rows_max - 1) : 0;
   info.weight_bytes = model.weights.bytes;
   info.cache_bytes = layout.total_bytes();
   info.config_hash = config_hash(options, model, layout);
@@ -93,8 +96,8 @@ EngineInfo describe(const EngineOptions& options, const Model& model, const Cach
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator, const LoadProgress& progress,
-                                            const std::atomic<bool>* stop) {
+Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator,
+                                            const LoadProgress& progress, const std::atomic<bool>* stop) {
   ModelOptions model_options;
   model_options.folder = options.model;
   model_options.numerics = options.numerics;

@@ -1,5 +1,5 @@
-// One step of an engine. Everything that could differ between ranks (sampling, acceptance, drafts) follows from gathered logits and keyed
-// random numbers, so all ranks go on alike without telling each other.
+// One step of an engine. Everything that could differ between ranks (sampling, acceptance, drafts) follows from
+// gathered logits and keyed random numbers, so all ranks go on alike without telling each other.
 #include "gpu/engine_core.hpp"
 
 #include <algorithm>
@@ -92,7 +92,8 @@ Result<void> EngineCore::agree(std::uint64_t hash) {
   if (auto ok = communicator.all_gather(std::as_bytes(own), std::as_writable_bytes(std::span(all))); !ok) return ok;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] == hash) continue;
-    return Error{ErrorCode::mismatch, "plan of rank " + std::to_string(rank), std::to_string(all[rank]), std::to_string(hash)};
+    return Error{ErrorCode::mismatch, "plan of rank " + std::to_string(rank), std::to_string(all[rank]),
+                 std::to_string(hash)};
   }
   return {};
 }
@@ -127,7 +128,8 @@ Result<LaneWork> EngineCore::feed_prefill(Lane& lane, const PrefillWork& work) {
 
 Result<LaneWork> EngineCore::feed_decode(Lane& lane, const DecodeWork& work) {
   // Verify rows must fit the sequence and a step; what does not fit is simply not verified, on every rank alike.
-  const std::int64_t room = std::min<std::int64_t>(lane.state->capacity() - lane.state->length(), info_.chunk_rows_max) - 1;
+  const std::int64_t room =
+      std::min<std::int64_t>(lane.state->capacity() - lane.state->length(), info_.chunk_rows_max) - 1;
   LaneWork fed;
   fed.lane = &lane;
   fed.start = lane.state->length();
@@ -206,8 +208,8 @@ Result<void> EngineCore::sample(std::vector<LaneWork>& work, const ForwardResult
   return {};
 }
 
-// Keyed exact verification: the choice of a row depends on (seed, position, logits, tokens before it) only. A draft is accepted if it
-// is that choice, so the text is the one that decoding without drafts gives.
+// Keyed exact verification: the choice of a row depends on (seed, position, logits, tokens before it) only. A draft is
+// accepted if it is that choice, so the text is the one that decoding without drafts gives.
 void EngineCore::sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row) {
   Lane& lane = *work.lane;
   if (!lane.decoding) lane.sampler.begin(lane.state->tokens());
@@ -247,7 +249,8 @@ Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult&
     committed.add(state, state.length() - insert, insert);
     for (std::int32_t i = insert; i > 0; --i) numbers.push_back(lane.first_row + lane.upper - rejected - i);
     const std::int64_t room = std::min<std::int64_t>(state.capacity() - state.length(), info_.chunk_rows_max) - 1;
-    const std::int64_t count = std::min<std::int64_t>({static_cast<std::int64_t>(lane.next_drafts), info_.drafts_max, room});
+    const std::int64_t count =
+        std::min<std::int64_t>({static_cast<std::int64_t>(lane.next_drafts), info_.drafts_max, room});
     if (count < 1 || !lane.lane->error.empty()) continue;
     wanted.push_back({&state, lane.lane->next, static_cast<int>(count)});
     drafting.push_back(lane.lane);

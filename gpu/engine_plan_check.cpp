@@ -13,13 +13,15 @@ struct Expected {
   std::int64_t length = 0;
   std::int64_t capacity = 0;
   bool decoding = false;
-  bool dead = false;  // plans are sent ahead of results: work for a dead lane is no breach, it is answered with the lane's error
+  bool dead = false;  // plans are sent ahead of results: work for a dead lane is no breach, it is answered with the
+                      // lane's error
   bool used = false;
 };
 
 class PlanCheck {
  public:
-  PlanCheck(const StepPlan& plan, const PlanLimits& limits, const FindLane& find) : plan_(plan), limits_(limits), find_(find) {}
+  PlanCheck(const StepPlan& plan, const PlanLimits& limits, const FindLane& find)
+      : plan_(plan), limits_(limits), find_(find) {}
 
   Result<void> run() {
     for (const SequenceId id : plan_.close) {
@@ -49,14 +51,16 @@ class PlanCheck {
     if (const auto known = lanes_.find(id); known != lanes_.end()) return &known->second;
     const Lane* open = closed(id) > 0 ? nullptr : find_(id);
     if (open == nullptr) return nullptr;
-    const Expected expected{open->state->length(), open->state->capacity(), open->decoding, !open->error.empty(), false};
+    const Expected expected{open->state->length(), open->state->capacity(), open->decoding, !open->error.empty(),
+                            false};
     return &lanes_.emplace(id, expected).first->second;
   }
 
   Result<void> check_open(const SequenceOpen& open) {
     if (lane(open.id) != nullptr) return refuse(open.id, "opened while open", "a new id");
     if (open.max_tokens_total == 0) return refuse(open.id, "max_tokens_total 0", "at least 1");
-    if (open.prompt_tokens > open.max_tokens_total) return refuse(open.id, "a prompt beyond max_tokens_total", "within it");
+    if (open.prompt_tokens > open.max_tokens_total)
+      return refuse(open.id, "a prompt beyond max_tokens_total", "within it");
     lanes_.emplace(open.id, Expected{0, open.max_tokens_total, false, false, false});
     return {};
   }

@@ -3,7 +3,8 @@
 // Example, ratios [0, 2, 2, 1, 1, 1], KV sources [1, 3], index sources [1, 3, 5], candidate source 3:
 //   layer 0  window only                     layer 3  produces ratio-1 KV, selects, publishes candidates
 //   layer 1  produces ratio-2 KV, selects    layer 4  reads KV of 3, reuses the selection of 3
-//   layer 2  reads KV and selection of 1     layer 5  reads KV of 3, selects inside the candidates of 3 with the keys of 3
+//   layer 2  reads KV and selection of 1     layer 5  reads KV of 3, selects inside the candidates of 3 with the keys
+//   of 3
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,9 @@ Error inconsistent(std::string key, std::string found, std::string expected) {
   return {ErrorCode::bad_config, std::move(key), std::move(found), std::move(expected)};
 }
 
-bool contains(const std::vector<int>& list, int layer) { return std::find(list.begin(), list.end(), layer) != list.end(); }
+bool contains(const std::vector<int>& list, int layer) {
+  return std::find(list.begin(), list.end(), layer) != list.end();
+}
 
 // The nearest source at or below `layer`, or -1.
 int nearest(const std::vector<int>& sources, int layer) {
@@ -28,7 +31,9 @@ int nearest(const std::vector<int>& sources, int layer) {
   return found;
 }
 
-int ratio_of(const ModelConfig& config, int layer) { return config.compress_ratios[static_cast<std::size_t>(layer)]; }
+int ratio_of(const ModelConfig& config, int layer) {
+  return config.compress_ratios[static_cast<std::size_t>(layer)];
+}
 
 Result<void> check_sources(const ModelConfig& config, const std::vector<int>& sources, const char* key) {
   if (std::adjacent_find(sources.begin(), sources.end(), std::greater_equal<>()) != sources.end()) {
@@ -55,15 +60,15 @@ Result<void> resolve_sources(const ModelConfig& config, LayerRole& role) {
   }
   if (ratio_of(config, role.kv_source) != role.ratio) {
     return inconsistent("compress_ratios",
-                        fmt::format("layer {} with ratio {} reads layer {} with ratio {}", layer, role.ratio, role.kv_source,
-                                    ratio_of(config, role.kv_source)),
+                        fmt::format("layer {} with ratio {} reads layer {} with ratio {}", layer, role.ratio,
+                                    role.kv_source, ratio_of(config, role.kv_source)),
                         "the ratio of its KV source");
   }
   role.index_source = nearest(config.index_sources, layer);
   if (role.index_source < role.kv_source) {
     return inconsistent("index_source_layer_ids",
-                        fmt::format("layer {} reads KV of layer {} but the selection of layer {}", layer, role.kv_source,
-                                    role.index_source),
+                        fmt::format("layer {} reads KV of layer {} but the selection of layer {}", layer,
+                                    role.kv_source, role.index_source),
                         "every KV source to be an index source too");
   }
   role.index_keys = role.kv_source;
@@ -73,7 +78,8 @@ Result<void> resolve_sources(const ModelConfig& config, LayerRole& role) {
 Result<void> check_candidates(const ModelConfig& config) {
   if (config.candidate_source < 0) return {};
   if (!contains(config.index_sources, config.candidate_source)) {
-    return inconsistent("candidate_source_layer_id", std::to_string(config.candidate_source), "one of index_source_layer_ids");
+    return inconsistent("candidate_source_layer_id", std::to_string(config.candidate_source),
+                        "one of index_source_layer_ids");
   }
   // The newest block may hold a single visible entry; all candidates together must still fill a selection.
   const std::int64_t fewest = std::int64_t{config.candidate_blocks - 1} * config.candidate_block_size + 1;

@@ -19,7 +19,8 @@ Result<Numerics> parse_numerics(std::string_view name, bool low_precision_weight
     mode.fp32_partials = true;
     return mode;
   }
-  return Error{ErrorCode::invalid_argument, "numerics", fmt::format("'{}'", name), "one of fp32, q32, s32, noq8, serve"};
+  return Error{ErrorCode::invalid_argument, "numerics", fmt::format("'{}'", name),
+               "one of fp32, q32, s32, noq8, serve"};
 }
 
 }  // namespace tandem::gpu

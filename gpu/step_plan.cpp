@@ -1,4 +1,5 @@
-// Hash of a plan: FNV-1a over every field in order, counts included, so that no two different plans share a byte stream.
+// Hash of a plan: FNV-1a over every field in order, counts included, so that no two different plans share a byte
+// stream.
 #include "gpu/step_plan.hpp"
 
 #include <bit>

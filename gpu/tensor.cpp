@@ -9,29 +9,42 @@ namespace tandem::gpu {
 std::size_t element_bytes(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::bf16:
-    case DType::f16: return 2;
-    case DType::i64: return 8;
+    case DType::f16:
+      return 2;
+    case DType::i64:
+      return 8;
     case DType::u8:
     case DType::i8:
     case DType::f8_e4m3:
-    case DType::f8_e8m0: return 1;
+    case DType::f8_e8m0:
+      return 1;
   }
   return 0;
 }
 
 const char* to_string(DType dtype) noexcept {
   switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f16: return "F16";
-    case DType::i32: return "I32";
-    case DType::i64: return "I64";
-    case DType::u8: return "U8";
-    case DType::i8: return "I8";
-    case DType::f8_e4m3: return "F8_E4M3";
-    case DType::f8_e8m0: return "F8_E8M0";
+    case DType::f32:
+      return "F32";
+    case DType::bf16:
+      return "BF16";
+    case DType::f16:
+      return "F16";
+    case DType::i32:
+      return "I32";
+    case DType::i64:
+      return "I64";
+    case DType::u8:
+      return "U8";
+    case DType::i8:
+      return "I8";
+    case DType::f8_e4m3:
+      return "F8_E4M3";
+    case DType::f8_e8m0:
+      return "F8_E8M0";
   }
   return "unknown";
 }

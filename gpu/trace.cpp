@@ -29,8 +29,10 @@ Result<void> check_options(const TraceOptions& options) {
   if (options.chunk < 0) return refuse("chunk", std::to_string(options.chunk), "0 or more");
   if (options.ranks < 1) return refuse("ranks", std::to_string(options.ranks), "1 or more");
   if (options.spec < 0) return refuse("spec", std::to_string(options.spec), "0 or more");
-  if (options.layers && options.ranks > 1) return refuse("ranks", std::to_string(options.ranks), "1 together with layers");
-  if (options.layers && options.chunk > 0) return refuse("chunk", std::to_string(options.chunk), "0 together with layers");
+  if (options.layers && options.ranks > 1)
+    return refuse("ranks", std::to_string(options.ranks), "1 together with layers");
+  if (options.layers && options.chunk > 0)
+    return refuse("chunk", std::to_string(options.chunk), "0 together with layers");
   return {};
 }
 
@@ -80,14 +82,16 @@ Result<void> run_trace(const TraceOptions& options) {
 
 Result<std::vector<std::int32_t>> read_token_ids(const std::filesystem::path& file) {
   std::error_code missing;
-  if (!std::filesystem::exists(file, missing)) return Error{ErrorCode::not_found, file.string(), "no such file", "token ids"};
+  if (!std::filesystem::exists(file, missing))
+    return Error{ErrorCode::not_found, file.string(), "no such file", "token ids"};
   std::ifstream stream(file, std::ios::binary);
   std::vector<std::int32_t> ids;
   for (std::string word; stream >> word;) {
     std::int32_t id = 0;
     const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (failure != std::errc{} || end != word.data() + word.size() || id < 0) {
-      return Error{ErrorCode::bad_format, file.string(), fmt::format("'{}'", word.substr(0, 40)), "token ids separated by white space"};
+      return Error{ErrorCode::bad_format, file.string(), fmt::format("'{}'", word.substr(0, 40)),
+                   "token ids separated by white space"};
     }
     ids.push_back(id);
   }

@@ -28,7 +28,7 @@ case "${1:-}" in
   --check)
     # The formatter names a line for each difference; one name a file is enough.
     differing=$(list_files | xargs -0 -r -n 40 -P 2 "$formatter" --dry-run --Werror 2>&1 |
-      sed -n 's/^\(.*\):[0-9]*:[0-9]*: error:.*/\1/p' | sort -u)
+      sed -n 's/^\(.*\):[0-9]*:[0-9]*: error:.*/\1/p' | sort -u || true)
     [ -n "$differing" ] || { echo "format: every file is formatted"; exit 0; }
     echo "$differing"
     echo "format: $(wc -l <<<"$differing") files differ; ops/format.sh mends them"

@@ -28,7 +28,8 @@ class FileSource final : public ByteSource {
       const std::size_t wanted = std::min<std::size_t>(into.size(), std::size_t{1} << 30);
       const ssize_t got = ::pread(descriptor_, into.data(), wanted, static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return Error{ErrorCode::io, path_, std::strerror(errno), "a readable byte " + std::to_string(offset)};
+      if (got < 0)
+        return Error{ErrorCode::io, path_, std::strerror(errno), "a readable byte " + std::to_string(offset)};
       if (got == 0) {
         return Error{ErrorCode::io, path_, "the end of the file at byte " + std::to_string(offset),
                      std::to_string(into.size()) + " more bytes"};

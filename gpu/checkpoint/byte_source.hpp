@@ -1,7 +1,8 @@
-// ByteSource: a file that is read at offsets. The one door through which checkpoint bytes come in, so that tests can let the n-th
-// read fail.
+// ByteSource: a file that is read at offsets. The one door through which checkpoint bytes come in, so that tests can
+// let the n-th read fail.
 //
-// Reading never maps the file: a fault of the disk is an error value, not a signal. Reads may come from several threads.
+// Reading never maps the file: a fault of the disk is an error value, not a signal. Reads may come from several
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,7 @@ using OpenSource = std::function<Result<std::unique_ptr<ByteSource>>(const std::
 Result<std::unique_ptr<ByteSource>> open_file(const std::filesystem::path& path);
 
 // Returns the whole content of a small file. Errors: those of `open` and read, out_of_range above `bytes_max`.
-Result<std::string> read_text(const std::filesystem::path& path, std::uint64_t bytes_max, const OpenSource& open = open_file);
+Result<std::string> read_text(const std::filesystem::path& path, std::uint64_t bytes_max,
+                              const OpenSource& open = open_file);
 
 }  // namespace tandem::gpu

@@ -1,4 +1,5 @@
-// Index and headers are compared in both directions, so a stale index or a foreign shard is found before any weight is read.
+// Index and headers are compared in both directions, so a stale index or a foreign shard is found before any weight is
+// read.
 #include "gpu/checkpoint/checkpoint.hpp"
 
 #include <system_error>
@@ -22,12 +23,13 @@ bool is_present(const std::filesystem::path& path) {
 }
 
 Result<std::map<std::string, TensorPlace, std::less<>>> place_tensors(const ShardIndex& index,
-                                                                     const std::vector<SafetensorsFile>& shards) {
+                                                                      const std::vector<SafetensorsFile>& shards) {
   std::map<std::string, TensorPlace, std::less<>> places;
   for (const auto& [name, shard] : index.tensors) {
     const TensorEntry* entry = shards[shard].find(name);
     if (entry == nullptr) {
-      return Error{ErrorCode::mismatch, shards[shard].path().string() + ": " + name, "absent", "the tensor, as the index says"};
+      return Error{ErrorCode::mismatch, shards[shard].path().string() + ": " + name, "absent",
+                   "the tensor, as the index says"};
     }
     places.emplace(name, TensorPlace{&shards[shard], entry});
   }
@@ -36,8 +38,9 @@ Result<std::map<std::string, TensorPlace, std::less<>>> place_tensors(const Shar
       const auto at = places.find(entry.name);
       if (at != places.end() && at->second.shard == &file) continue;
       return Error{ErrorCode::mismatch, file.path().string() + ": " + entry.name,
-                   at == places.end() ? "a tensor that the index does not list"
-                                      : "a second copy; the index names " + at->second.shard->path().filename().string(),
+                   at == places.end()
+                       ? "a tensor that the index does not list"
+                       : "a second copy; the index names " + at->second.shard->path().filename().string(),
                    "only tensors that the index places in this shard"};
     }
   }

@@ -1,6 +1,7 @@
 // Checkpoint: all shards of a model folder opened, with one map from tensor name to its place.
 //
-// Invariant after open: the index and the headers name exactly the same tensors, each in exactly one shard. Only headers were read.
+// Invariant after open: the index and the headers name exactly the same tensors, each in exactly one shard. Only
+// headers were read.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ struct TensorPlace {
 
 class Checkpoint {
  public:
-  // Opens `folder` by model.safetensors.index.json, or, without one, a single model.safetensors. Errors: not_found (neither, or a
-  // shard of the index is missing), mismatch (a tensor that is not in the shard that the index names, or is in one that it does not
-  // name), and those of parse_shard_index and SafetensorsFile::open.
+  // Opens `folder` by model.safetensors.index.json, or, without one, a single model.safetensors. Errors: not_found
+  // (neither, or a shard of the index is missing), mismatch (a tensor that is not in the shard that the index names, or
+  // is in one that it does not name), and those of parse_shard_index and SafetensorsFile::open.
   static Result<Checkpoint> open(const std::filesystem::path& folder, const OpenSource& open_source = open_file);
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
@@ -39,7 +40,8 @@ class Checkpoint {
 
  private:
   std::filesystem::path folder_;
-  std::shared_ptr<std::vector<SafetensorsFile>> shards_;  // shared: places keep pointing into it when a Checkpoint moves
+  std::shared_ptr<std::vector<SafetensorsFile>>
+      shards_;  // shared: places keep pointing into it when a Checkpoint moves
   std::map<std::string, TensorPlace, std::less<>> tensors_;
 };
 

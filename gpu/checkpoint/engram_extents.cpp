@@ -17,7 +17,8 @@ Result<std::vector<EngramExtents>> find_engram_extents(const Checkpoint& checkpo
   for (const ExpectedTensor& tensor : make_inventory(config)) {
     if (tensor.group != TensorGroup::engram_table) continue;
     if (const Result<Storage> storage = find_storage(checkpoint, tensor); !storage) return storage.error();
-    extents.push_back({tensor.layer, extent_of(*checkpoint.find(tensor.name)), extent_of(*checkpoint.find(tensor.scale_name()))});
+    extents.push_back(
+        {tensor.layer, extent_of(*checkpoint.find(tensor.name)), extent_of(*checkpoint.find(tensor.scale_name()))});
   }
   return extents;
 }

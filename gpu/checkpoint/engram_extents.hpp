@@ -1,4 +1,5 @@
-// EngramExtents: where the rows of one Engram table lie in the files, for a store that reads single rows. The loader never reads them.
+// EngramExtents: where the rows of one Engram table lie in the files, for a store that reads single rows. The loader
+// never reads them.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct EngramExtents {
   RowExtent scales;  // F8_E8M0, head_dim / 32 bytes a row
 };
 
-// Returns one entry for every Engram layer, in the order of config.engram.layers. Errors: not_found, mismatch (naming the tensor and
-// the rows that the configuration declares).
+// Returns one entry for every Engram layer, in the order of config.engram.layers. Errors: not_found, mismatch (naming
+// the tensor and the rows that the configuration declares).
 Result<std::vector<EngramExtents>> find_engram_extents(const Checkpoint& checkpoint, const ModelConfig& config);
 
 }  // namespace tandem::gpu

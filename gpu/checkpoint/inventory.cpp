@@ -1,4 +1,5 @@
-// The list itself, block by block, in the order of the tables in the checkpoint's documentation: globals, layers, Engram, draft stages.
+// The list itself, block by block, in the order of the tables in the checkpoint's documentation: globals, layers,
+// Engram, draft stages.
 #include "gpu/checkpoint/inventory.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,9 @@ namespace {
 
 constexpr std::int64_t scale_block = 32;
 
-std::int64_t blocks(std::int64_t size) { return (size + scale_block - 1) / scale_block; }
+std::int64_t blocks(std::int64_t size) {
+  return (size + scale_block - 1) / scale_block;
+}
 
 // Appends tensors under one prefix to a list.
 class Section {
@@ -141,11 +144,15 @@ bool has_scales(Storage storage) noexcept {
 
 StoredTensor stored_values(const ExpectedTensor& tensor, Storage storage) {
   switch (storage) {
-    case Storage::bf16: return {DType::bf16, tensor.shape};
-    case Storage::f32: return {DType::f32, tensor.shape};
+    case Storage::bf16:
+      return {DType::bf16, tensor.shape};
+    case Storage::f32:
+      return {DType::f32, tensor.shape};
     case Storage::fp8_block32:
-    case Storage::fp8_rows: return {DType::f8_e4m3, tensor.shape};
-    case Storage::fp4_block32: return {DType::i8, {tensor.shape.at(0), tensor.shape.at(1) / 2}};
+    case Storage::fp8_rows:
+      return {DType::f8_e4m3, tensor.shape};
+    case Storage::fp4_block32:
+      return {DType::i8, {tensor.shape.at(0), tensor.shape.at(1) / 2}};
   }
   return {};
 }

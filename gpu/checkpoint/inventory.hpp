@@ -1,8 +1,9 @@
-// The inventory: which tensors a checkpoint of a given configuration must hold, in which shapes and types. The one list of names.
+// The inventory: which tensors a checkpoint of a given configuration must hold, in which shapes and types. The one list
+// of names.
 //
-// It is derived from ModelConfig alone, so a wrong configuration and a wrong file are told apart before anything is loaded. A matrix
-// may be stored in another format than the official one (FP8 and FP4 with scales, BF16 or F32 without): the file decides, see
-// find_storage.
+// It is derived from ModelConfig alone, so a wrong configuration and a wrong file are told apart before anything is
+// loaded. A matrix may be stored in another format than the official one (FP8 and FP4 with scales, BF16 or F32
+// without): the file decides, see find_storage.
 #pragma once
 
 #include <array>
@@ -38,11 +39,11 @@ enum class Storage : std::uint8_t {
 
 // What a tensor is used for decides which storages are accepted.
 enum class TensorUse : std::uint8_t {
-  plain,      // vectors and small matrices, made F32 at load: BF16 or F32
-  row_table,  // read by row: BF16
-  router,     // FP32 arithmetic: BF16 or F32
-  matrix,     // a Linear: any format but fp8_rows
-  engram_rows // an Engram table: fp8_rows
+  plain,       // vectors and small matrices, made F32 at load: BF16 or F32
+  row_table,   // read by row: BF16
+  router,      // FP32 arithmetic: BF16 or F32
+  matrix,      // a Linear: any format but fp8_rows
+  engram_rows  // an Engram table: fp8_rows
 };
 
 struct ExpectedTensor {
@@ -51,7 +52,7 @@ struct ExpectedTensor {
   Storage official = Storage::bf16;
   TensorUse use = TensorUse::plain;
   TensorGroup group = TensorGroup::layer;
-  int layer = -1;                   // backbone layer or draft stage, -1 = neither
+  int layer = -1;  // backbone layer or draft stage, -1 = neither
   bool is_optional = false;
 
   // Returns the name of the scale tensor that belongs to it in a scaled storage.
@@ -73,8 +74,8 @@ StoredTensor stored_values(const ExpectedTensor& tensor, Storage storage);
 // Returns its scale tensor; requires has_scales(storage).
 StoredTensor stored_scales(const ExpectedTensor& tensor, Storage storage);
 
-// Returns every tensor of the text model, its Engram and its draft network. Scales are part of their tensor. Vision tensors are not
-// listed: with ModelConfig::has_vision they may exist and are skipped (is_vision_tensor).
+// Returns every tensor of the text model, its Engram and its draft network. Scales are part of their tensor. Vision
+// tensors are not listed: with ModelConfig::has_vision they may exist and are skipped (is_vision_tensor).
 std::vector<ExpectedTensor> make_inventory(const ModelConfig& config);
 
 bool is_vision_tensor(std::string_view name) noexcept;
@@ -89,16 +90,17 @@ struct InventoryTotals {
 };
 InventoryTotals total(std::span<const ExpectedTensor> inventory);
 
-// Returns how the file stores `tensor`. Errors (naming file, tensor and expectation): not_found (the tensor or its scales), mismatch
-// (type or shape of either).
+// Returns how the file stores `tensor`. Errors (naming file, tensor and expectation): not_found (the tensor or its
+// scales), mismatch (type or shape of either).
 Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor& tensor);
 
-// Returns every fault of the checkpoint against the inventory, at most `most`: missing, misshaped and mistyped tensors first, then
-// tensors that nobody expects (scales beside an unscaled matrix among them).
-std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory,
-                               std::size_t most);
+// Returns every fault of the checkpoint against the inventory, at most `most`: missing, misshaped and mistyped tensors
+// first, then tensors that nobody expects (scales beside an unscaled matrix among them).
+std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config,
+                               std::span<const ExpectedTensor> inventory, std::size_t most);
 
 // Returns one error that tells the first few faults, or nothing. Its code is that of the first fault.
-Result<void> check_inventory(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory);
+Result<void> check_inventory(const Checkpoint& checkpoint, const ModelConfig& config,
+                             std::span<const ExpectedTensor> inventory);
 
 }  // namespace tandem::gpu

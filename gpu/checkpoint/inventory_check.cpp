@@ -18,10 +18,14 @@ std::span<const Storage> accepted_storages(TensorUse use) {
   static constexpr std::array rows{Storage::fp8_rows};
   switch (use) {
     case TensorUse::plain:
-    case TensorUse::router: return plain;
-    case TensorUse::row_table: return table;
-    case TensorUse::matrix: return matrix;
-    case TensorUse::engram_rows: return rows;
+    case TensorUse::router:
+      return plain;
+    case TensorUse::row_table:
+      return table;
+    case TensorUse::matrix:
+      return matrix;
+    case TensorUse::engram_rows:
+      return rows;
   }
   return {};
 }
@@ -31,8 +35,12 @@ bool same_type(DType found, DType expected) {
   return found == expected || (expected == DType::i8 && found == DType::u8);
 }
 
-std::string describe(const StoredTensor& tensor) { return describe(tensor.dtype, tensor.shape); }
-std::string describe(const TensorEntry& entry) { return describe(entry.dtype, entry.shape); }
+std::string describe(const StoredTensor& tensor) {
+  return describe(tensor.dtype, tensor.shape);
+}
+std::string describe(const TensorEntry& entry) {
+  return describe(entry.dtype, entry.shape);
+}
 
 // "F8_E4M3 [128, 256]" of the official storage, then the types that would do as well.
 std::string expectation(const ExpectedTensor& tensor) {
@@ -62,7 +70,8 @@ Result<void> check_scales(const Checkpoint& checkpoint, const ExpectedTensor& te
 }
 
 // Names that the inventory explains, given how each matrix is stored.
-void note_known(std::set<std::string, std::less<>>& known, const ExpectedTensor& tensor, const Result<Storage>& storage) {
+void note_known(std::set<std::string, std::less<>>& known, const ExpectedTensor& tensor,
+                const Result<Storage>& storage) {
   known.insert(tensor.name);
   // Of a faulty tensor the scales count as explained: one fault, one message.
   if (!storage || has_scales(*storage)) known.insert(tensor.scale_name());
@@ -86,8 +95,8 @@ Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor&
   return *storage;
 }
 
-std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory,
-                               std::size_t most) {
+std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config,
+                               std::span<const ExpectedTensor> inventory, std::size_t most) {
   std::vector<Error> faults;
   std::set<std::string, std::less<>> known;
   for (const ExpectedTensor& tensor : inventory) {
@@ -99,12 +108,14 @@ std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& 
   for (const auto& [name, place] : checkpoint.tensors()) {
     if (faults.size() >= most) break;
     if (known.contains(name) || (config.has_vision && is_vision_tensor(name))) continue;
-    faults.push_back({ErrorCode::mismatch, place.where(), describe(*place.entry), "no such tensor in this configuration"});
+    faults.push_back(
+        {ErrorCode::mismatch, place.where(), describe(*place.entry), "no such tensor in this configuration"});
   }
   return faults;
 }
 
-Result<void> check_inventory(const Checkpoint& checkpoint, const ModelConfig& config, std::span<const ExpectedTensor> inventory) {
+Result<void> check_inventory(const Checkpoint& checkpoint, const ModelConfig& config,
+                             std::span<const ExpectedTensor> inventory) {
   constexpr std::size_t told = 4;
   const std::vector<Error> faults = find_faults(checkpoint, config, inventory, told + 1);
   if (faults.empty()) return {};

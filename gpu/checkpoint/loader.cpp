@@ -1,5 +1,5 @@
-// The walk over all weights, in the order of the forward pass. What is cut how is said here by the name of the loading function:
-// `whole` is replicated, `rows` is cut by outputs, `columns` by inputs, `row_groups` by groups of heads.
+// The walk over all weights, in the order of the forward pass. What is cut how is said here by the name of the loading
+// function: `whole` is replicated, `rows` is cut by outputs, `columns` by inputs, `row_groups` by groups of heads.
 #include "gpu/checkpoint/loader.hpp"
 
 #include <fmt/format.h>
@@ -95,7 +95,8 @@ void load_sources(MatrixLoader& load, AttentionWeights& into, const std::string&
   load.plain(into.indexer.k_norm, prefix + "indexer.k_norm.weight");
 }
 
-void load_block(MatrixLoader& load, BlockWeights& into, const std::string& prefix, const ModelConfig& config, int experts) {
+void load_block(MatrixLoader& load, BlockWeights& into, const std::string& prefix, const ModelConfig& config,
+                int experts) {
   load.plain(into.attn_norm, prefix + "attn_norm.weight");
   load.plain(into.ffn_norm, prefix + "ffn_norm.weight");
   load_hyper_connection(load, into.hc_attn, prefix + "hc_attn");
@@ -118,7 +119,8 @@ void load_layer(MatrixLoader& load, BlockWeights& into, const ModelConfig& confi
 void load_draft_network(MatrixLoader& load, DsparkWeights& into, const ModelConfig& config) {
   into.stages.resize(static_cast<std::size_t>(config.dspark.stages));
   for (int stage = 0; stage < config.dspark.stages; ++stage) {
-    load_block(load, into.stages[static_cast<std::size_t>(stage)], fmt::format("mtp.{}.", stage), config, config.dspark.experts);
+    load_block(load, into.stages[static_cast<std::size_t>(stage)], fmt::format("mtp.{}.", stage), config,
+               config.dspark.experts);
   }
   load.whole(into.main_proj, "mtp.0.main_proj");
   load.plain(into.main_norm, "mtp.0.main_norm.weight");
@@ -146,14 +148,16 @@ void load_all(MatrixLoader& load, ModelWeights& into, const ModelConfig& config,
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadRequest& request) {
   if (auto divisible = check_ranks(config, request.ranks); !divisible) return divisible.error();
   if (request.rank < 0 || request.rank >= request.ranks) {
-    return Error{ErrorCode::invalid_argument, "rank", std::to_string(request.rank), fmt::format("0..{}", request.ranks - 1)};
+    return Error{ErrorCode::invalid_argument, "rank", std::to_string(request.rank),
+                 fmt::format("0..{}", request.ranks - 1)};
   }
   const std::vector<ExpectedTensor> inventory = make_inventory(config);
   if (auto complete = check_inventory(checkpoint, config, inventory); !complete) return complete.error();
   const bool with_draft = request.draft && config.dspark.stages > 0;
   ProgressMeter meter(request, file_bytes(checkpoint, inventory, with_draft));
   try {
-    MatrixLoader load(checkpoint, inventory, {request.rank, request.ranks}, TensorStream(request.piece_bytes, request.stop));
+    MatrixLoader load(checkpoint, inventory, {request.rank, request.ranks},
+                      TensorStream(request.piece_bytes, request.stop));
     load.on_bytes([&meter](std::uint64_t bytes, const std::string& name) { meter.add(bytes, name); });
     ModelWeights weights;
     load_all(load, weights, config, with_draft);
@@ -165,7 +169,8 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfi
   }
 }
 
-Result<ModelWeights> load_weights(const std::filesystem::path& folder, const ModelConfig& config, const LoadRequest& request) {
+Result<ModelWeights> load_weights(const std::filesystem::path& folder, const ModelConfig& config,
+                                  const LoadRequest& request) {
   const Result<Checkpoint> checkpoint = Checkpoint::open(folder);
   if (!checkpoint) return checkpoint.error();
   return load_weights(*checkpoint, config, request);

@@ -15,19 +15,20 @@ namespace tandem::gpu {
 struct LoadRequest {
   int rank = 0;
   int ranks = 1;
-  bool draft = true;                          // load the draft network if the checkpoint has one
+  bool draft = true;                               // load the draft network if the checkpoint has one
   std::size_t piece_bytes = std::size_t{1} << 20;  // most bytes in flight between file and weights
   // Fraction 0..1 and the tensor just loaded; called from the calling thread, at most about 200 times.
   std::function<void(double fraction, const std::string& what)> progress;
-  const std::atomic<bool>* stop = nullptr;    // set: end early with `cancelled`
+  const std::atomic<bool>* stop = nullptr;  // set: end early with `cancelled`
 };
 
-// Returns rank `rank`'s weights, sliced as weights.hpp says. The whole inventory is checked first, so no weight is read from a
-// checkpoint that does not fit its configuration. Errors: those of check_ranks and check_inventory, io, corrupt (NaN, named by tensor
-// and index), cancelled, resource (not enough memory).
+// Returns rank `rank`'s weights, sliced as weights.hpp says. The whole inventory is checked first, so no weight is read
+// from a checkpoint that does not fit its configuration. Errors: those of check_ranks and check_inventory, io, corrupt
+// (NaN, named by tensor and index), cancelled, resource (not enough memory).
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadRequest& request);
 
 // Opens `folder` and loads from it; `config` is that folder's.
-Result<ModelWeights> load_weights(const std::filesystem::path& folder, const ModelConfig& config, const LoadRequest& request);
+Result<ModelWeights> load_weights(const std::filesystem::path& folder, const ModelConfig& config,
+                                  const LoadRequest& request);
 
 }  // namespace tandem::gpu

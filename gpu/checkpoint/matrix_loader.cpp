@@ -1,5 +1,5 @@
-// Formats and slices. A matrix that is cut along its inputs is kept as two halves at least, so that the partial sums of one rank and
-// of two are the same numbers.
+// Formats and slices. A matrix that is cut along its inputs is kept as two halves at least, so that the partial sums of
+// one rank and of two are the same numbers.
 #include "gpu/checkpoint/matrix_loader.hpp"
 
 #include <fmt/format.h>
@@ -11,22 +11,30 @@ namespace {
 
 WeightFormat format_of(Storage storage) noexcept {
   switch (storage) {
-    case Storage::bf16: return WeightFormat::bf16;
-    case Storage::f32: return WeightFormat::f32;
-    case Storage::fp4_block32: return WeightFormat::fp4_block32;
+    case Storage::bf16:
+      return WeightFormat::bf16;
+    case Storage::f32:
+      return WeightFormat::f32;
+    case Storage::fp4_block32:
+      return WeightFormat::fp4_block32;
     case Storage::fp8_block32:
-    case Storage::fp8_rows: return WeightFormat::fp8_block32;
+    case Storage::fp8_rows:
+      return WeightFormat::fp8_block32;
   }
   return WeightFormat::bf16;
 }
 
 PlaneLayout values_layout(Storage storage) noexcept {
   switch (storage) {
-    case Storage::bf16: return {1, 1, 2};
-    case Storage::f32: return {1, 1, 4};
-    case Storage::fp4_block32: return {1, 2, 1};
+    case Storage::bf16:
+      return {1, 1, 2};
+    case Storage::f32:
+      return {1, 1, 4};
+    case Storage::fp4_block32:
+      return {1, 2, 1};
     case Storage::fp8_block32:
-    case Storage::fp8_rows: return {1, 1, 1};
+    case Storage::fp8_rows:
+      return {1, 1, 1};
   }
   return {};
 }
@@ -91,9 +99,13 @@ void MatrixLoader::dense(DenseF32& into, const std::string& name, bool is_part) 
   finished(*found);
 }
 
-void MatrixLoader::plain(DenseF32& into, const std::string& name) { dense(into, name, false); }
+void MatrixLoader::plain(DenseF32& into, const std::string& name) {
+  dense(into, name, false);
+}
 
-void MatrixLoader::plain_rows(DenseF32& into, const std::string& name) { dense(into, name, true); }
+void MatrixLoader::plain_rows(DenseF32& into, const std::string& name) {
+  dense(into, name, true);
+}
 
 void MatrixLoader::plain_optional(DenseF32& into, const std::string& name) {
   if (checkpoint_.find(name) != nullptr) dense(into, name, false);
@@ -125,15 +137,20 @@ void MatrixLoader::matrix(Linear& into, const std::string& name, bool is_part) {
   if (!found) return;
   const std::vector<std::int64_t>& shape = found->tensor->shape;
   const Range all_columns{0, shape.at(1)};
-  std::vector<Linear> one = slices(*found, is_part ? share_.part(shape.at(0)) : Range{0, shape.at(0)}, {&all_columns, 1});
+  std::vector<Linear> one =
+      slices(*found, is_part ? share_.part(shape.at(0)) : Range{0, shape.at(0)}, {&all_columns, 1});
   if (one.empty()) return;
   into = std::move(one.front());
   finished(*found);
 }
 
-void MatrixLoader::whole(Linear& into, const std::string& name) { matrix(into, name, false); }
+void MatrixLoader::whole(Linear& into, const std::string& name) {
+  matrix(into, name, false);
+}
 
-void MatrixLoader::rows(Linear& into, const std::string& name) { matrix(into, name, true); }
+void MatrixLoader::rows(Linear& into, const std::string& name) {
+  matrix(into, name, true);
+}
 
 void MatrixLoader::columns(PartialLinear& into, const std::string& name) {
   const std::optional<Found> found = find(name + ".weight");

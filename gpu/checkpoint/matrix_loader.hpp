@@ -1,7 +1,7 @@
 // MatrixLoader: turns one tensor of the checkpoint, or this rank's slice of it, into the form that the model uses.
 //
-// Shapes come from the inventory, formats from the file, slices from the caller. The first error wins: later calls do nothing, so that
-// the walk over all weights reads as a list (see loader.cpp).
+// Shapes come from the inventory, formats from the file, slices from the caller. The first error wins: later calls do
+// nothing, so that the walk over all weights reads as a list (see loader.cpp).
 #pragma once
 
 #include <functional>
@@ -30,16 +30,17 @@ class MatrixLoader {
   using OnBytes = std::function<void(std::uint64_t bytes, const std::string& name)>;
 
   // `checkpoint` and `inventory` must outlive this.
-  MatrixLoader(const Checkpoint& checkpoint, std::span<const ExpectedTensor> inventory, RankShare share, TensorStream stream);
+  MatrixLoader(const Checkpoint& checkpoint, std::span<const ExpectedTensor> inventory, RankShare share,
+               TensorStream stream);
   void on_bytes(OnBytes callback) { on_bytes_ = std::move(callback); }
 
   // Every name below is a full tensor name ("norm.weight") for plain tensors, and one without ".weight" for matrices.
-  void plain(DenseF32& into, const std::string& name);                // whole
-  void plain_optional(DenseF32& into, const std::string& name);       // left empty if the file has none
-  void plain_rows(DenseF32& into, const std::string& name);           // this rank's part of the elements of a vector
+  void plain(DenseF32& into, const std::string& name);           // whole
+  void plain_optional(DenseF32& into, const std::string& name);  // left empty if the file has none
+  void plain_rows(DenseF32& into, const std::string& name);      // this rank's part of the elements of a vector
   void whole(Linear& into, const std::string& name);
-  void rows(Linear& into, const std::string& name);                   // this rank's output rows
-  void columns(PartialLinear& into, const std::string& name);         // this rank's slices of the inputs
+  void rows(Linear& into, const std::string& name);            // this rank's output rows
+  void columns(PartialLinear& into, const std::string& name);  // this rank's slices of the inputs
   // This rank's row groups, `groups` in all, as matrices of their own: "name.slice.{group}".
   void row_groups(std::vector<Linear>& into, const std::string& name, int groups);
 

@@ -13,7 +13,8 @@ constexpr std::uint64_t length_bytes = 8;
 
 Result<std::uint64_t> read_header_length(ByteSource& source, const std::string& where) {
   if (source.size() < length_bytes) {
-    return Error{ErrorCode::bad_format, where, fmt::format("{} bytes", source.size()), "at least the 8 bytes of the header length"};
+    return Error{ErrorCode::bad_format, where, fmt::format("{} bytes", source.size()),
+                 "at least the 8 bytes of the header length"};
   }
   std::array<std::byte, length_bytes> word{};
   if (auto read = source.read(0, word); !read) return read.error();
@@ -57,15 +58,17 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path,
 }
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const noexcept {
-  const auto at = std::lower_bound(header_.tensors.begin(), header_.tensors.end(), name,
-                                   [](const TensorEntry& entry, std::string_view wanted) { return entry.name < wanted; });
+  const auto at =
+      std::lower_bound(header_.tensors.begin(), header_.tensors.end(), name,
+                       [](const TensorEntry& entry, std::string_view wanted) { return entry.name < wanted; });
   return at != header_.tensors.end() && at->name == name ? &*at : nullptr;
 }
 
 Result<void> SafetensorsFile::read(const TensorEntry& tensor, std::uint64_t first, std::span<std::byte> into) const {
   if (first > tensor.bytes || into.size() > tensor.bytes - first) {
     return Error{ErrorCode::invalid_argument, path_.string() + ": " + tensor.name,
-                 fmt::format("a read of {} bytes at {}", into.size(), first), fmt::format("at most {} bytes", tensor.bytes)};
+                 fmt::format("a read of {} bytes at {}", into.size(), first),
+                 fmt::format("at most {} bytes", tensor.bytes)};
   }
   return source_->read(tensor.offset + first, into);
 }

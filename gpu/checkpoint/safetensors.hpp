@@ -2,8 +2,9 @@
 //
 // Layout: u64 little-endian header length n, n bytes of JSON, then the data. A header entry is
 //   "name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}
-// with offsets counted from the start of the data. Invariant after open: the tensors cover the data exactly, without overlap or hole,
-// and every tensor's range has the size that its shape and type say. The file is never mapped and never read as a whole.
+// with offsets counted from the start of the data. Invariant after open: the tensors cover the data exactly, without
+// overlap or hole, and every tensor's range has the size that its shape and type say. The file is never mapped and
+// never read as a whole.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +41,9 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Parses the JSON of a header. `where` names the file, `data_start` and `file_bytes` bound the ranges. Errors (naming file and tensor):
-// bad_format (JSON, duplicate or unknown keys, unknown dtype, negative or overflowing shape, overlap, hole), mismatch (range and
-// shape disagree), out_of_range (a range beyond the end: a truncated file).
+// Parses the JSON of a header. `where` names the file, `data_start` and `file_bytes` bound the ranges. Errors (naming
+// file and tensor): bad_format (JSON, duplicate or unknown keys, unknown dtype, negative or overflowing shape, overlap,
+// hole), mismatch (range and shape disagree), out_of_range (a range beyond the end: a truncated file).
 struct HeaderText {
   std::string_view json;
   std::string where;

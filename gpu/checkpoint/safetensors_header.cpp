@@ -38,7 +38,8 @@ class EntryReader {
   Result<TensorEntry> read(const json::value& value) {
     const json::object* object = value.if_object();
     if (object == nullptr || object->size() != 3) {
-      return fault(ErrorCode::bad_format, json::serialize(value).substr(0, 80), "an object of dtype, shape and data_offsets");
+      return fault(ErrorCode::bad_format, json::serialize(value).substr(0, 80),
+                   "an object of dtype, shape and data_offsets");
     }
     if (auto ok = read_dtype(object->if_contains("dtype")); !ok) return ok.error();
     const Result<std::uint64_t> bytes = read_shape(object->if_contains("shape"));
@@ -54,7 +55,8 @@ class EntryReader {
 
   Result<void> read_dtype(const json::value* value) {
     const json::string* name = value == nullptr ? nullptr : value->if_string();
-    const std::optional<DType> dtype = name == nullptr ? std::nullopt : parse_dtype(std::string_view(name->data(), name->size()));
+    const std::optional<DType> dtype =
+        name == nullptr ? std::nullopt : parse_dtype(std::string_view(name->data(), name->size()));
     if (!dtype) {
       return fault(ErrorCode::bad_format, "dtype " + (value == nullptr ? "absent" : json::serialize(*value)),
                    "F32, BF16, F16, I64, I32, I8, U8, F8_E4M3 or F8_E8M0");
@@ -74,7 +76,8 @@ class EntryReader {
     for (const json::value& dim : *dims) {
       const std::optional<std::int64_t> size = as_count(dim);
       if (!size || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(*size), &bytes)) {
-        return fault(ErrorCode::bad_format, "shape " + json::serialize(*dims), "dimensions >= 0 whose product fits 64 bits");
+        return fault(ErrorCode::bad_format, "shape " + json::serialize(*dims),
+                     "dimensions >= 0 whose product fits 64 bits");
       }
       entry_.shape.push_back(*size);
     }
@@ -111,10 +114,12 @@ class EntryReader {
 Result<std::map<std::string, std::string>> read_metadata(const json::value& value, const std::string& where) {
   std::map<std::string, std::string> metadata;
   const json::object* object = value.if_object();
-  if (object == nullptr) return Error{ErrorCode::bad_format, where + ": __metadata__", "not an object", "an object of strings"};
+  if (object == nullptr)
+    return Error{ErrorCode::bad_format, where + ": __metadata__", "not an object", "an object of strings"};
   for (const auto& [key, text] : *object) {
     if (!text.is_string()) {
-      return Error{ErrorCode::bad_format, where + ": __metadata__." + std::string(key), json::serialize(text), "a string"};
+      return Error{ErrorCode::bad_format, where + ": __metadata__." + std::string(key), json::serialize(text),
+                   "a string"};
     }
     metadata.emplace(key, text.get_string());
   }

@@ -60,7 +60,8 @@ Result<json::object> parse_strict_json(std::string_view text, const std::string&
   error_code ec;
   const std::size_t consumed = keys.write_some(false, text.data(), text.size(), ec);
   if (!keys.handler().duplicate.empty() || ec == json::error::exception) {
-    return Error{ErrorCode::bad_format, where, "key '" + keys.handler().duplicate + "' twice in one object", "unique keys"};
+    return Error{ErrorCode::bad_format, where, "key '" + keys.handler().duplicate + "' twice in one object",
+                 "unique keys"};
   }
   if (ec) {
     return Error{ErrorCode::bad_format, where, "byte " + std::to_string(consumed) + ": " + ec.message(), "valid JSON"};

@@ -1,7 +1,7 @@
 // Strict JSON for files that decide what is loaded: no duplicate keys, no comments, nothing after the value.
 //
-// The parser of Boost.JSON keeps the last of two equal keys. In a tensor header that would hide one of two tensors, so keys are
-// checked first.
+// The parser of Boost.JSON keeps the last of two equal keys. In a tensor header that would hide one of two tensors, so
+// keys are checked first.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -12,8 +12,8 @@
 
 namespace tandem::gpu {
 
-// Parses `text`, whose root must be an object. `where` names the file in errors. Errors: bad_format (syntax with its byte offset,
-// a key that appears twice in one object, nesting deeper than 32, a root that is not an object).
+// Parses `text`, whose root must be an object. `where` names the file in errors. Errors: bad_format (syntax with its
+// byte offset, a key that appears twice in one object, nesting deeper than 32, a root that is not an object).
 Result<boost::json::object> parse_strict_json(std::string_view text, const std::string& where);
 
 }  // namespace tandem::gpu

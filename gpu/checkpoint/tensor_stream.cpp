@@ -33,17 +33,20 @@ std::int64_t find_word(std::span<const std::byte> piece, IsImpossible is_impossi
 }
 
 Error cut_through_block(const TensorPlace& place, const char* what, Range range, std::int64_t block) {
-  return {ErrorCode::invalid_argument, place.where(), fmt::format("{} {}..{}", what, range.first, range.first + range.count),
+  return {ErrorCode::invalid_argument, place.where(),
+          fmt::format("{} {}..{}", what, range.first, range.first + range.count),
           fmt::format("a multiple of {}", block)};
 }
 
 // A range of matrix rows or columns in blocks of the plane. The last block of a matrix may be partly filled.
-Result<Range> in_blocks(const TensorPlace& place, const char* what, Range range, std::int64_t block, std::int64_t stored) {
+Result<Range> in_blocks(const TensorPlace& place, const char* what, Range range, std::int64_t block,
+                        std::int64_t stored) {
   const Range blocks{range.first / block, (range.count + block - 1) / block};
   const bool ends_inside = range.count % block != 0 && blocks.first + blocks.count < stored;
   if (range.first % block != 0 || ends_inside) return cut_through_block(place, what, range, block);
   if (range.first < 0 || range.count < 0 || blocks.first + blocks.count > stored) {
-    return Error{ErrorCode::invalid_argument, place.where(), fmt::format("{} {}..{}", what, range.first, range.first + range.count),
+    return Error{ErrorCode::invalid_argument, place.where(),
+                 fmt::format("{} {}..{}", what, range.first, range.first + range.count),
                  fmt::format("at most {}", stored * block)};
   }
   return blocks;
@@ -52,7 +55,8 @@ Result<Range> in_blocks(const TensorPlace& place, const char* what, Range range,
 std::string element_name(const TensorEntry& entry, std::uint64_t byte) {
   const std::uint64_t element = byte / element_bytes(entry.dtype);
   const std::uint64_t cols = entry.shape.empty() ? 1 : static_cast<std::uint64_t>(entry.shape.back());
-  return entry.shape.size() < 2 ? fmt::format("[{}]", element) : fmt::format("[{}, {}]", element / cols, element % cols);
+  return entry.shape.size() < 2 ? fmt::format("[{}]", element)
+                                : fmt::format("[{}, {}]", element / cols, element % cols);
 }
 
 void widen(DType dtype, std::span<const std::byte> piece, float* out) noexcept {
@@ -71,20 +75,27 @@ void widen(DType dtype, std::span<const std::byte> piece, float* out) noexcept {
 
 std::int64_t find_impossible(DType dtype, std::span<const std::byte> piece) noexcept {
   switch (dtype) {
-    case DType::f32: return find_word<std::uint32_t>(piece, [](std::uint32_t w) { return (w & 0x7F800000U) == 0x7F800000U; });
-    case DType::bf16: return find_word<std::uint16_t>(piece, [](std::uint16_t w) { return (w & 0x7F80U) == 0x7F80U; });
-    case DType::f16: return find_word<std::uint16_t>(piece, [](std::uint16_t w) { return (w & 0x7C00U) == 0x7C00U; });
-    case DType::f8_e4m3: return find_word<std::uint8_t>(piece, [](std::uint8_t w) { return (w & 0x7FU) == 0x7FU; });
-    case DType::f8_e8m0: return find_word<std::uint8_t>(piece, [](std::uint8_t w) { return w == 0xFFU; });
+    case DType::f32:
+      return find_word<std::uint32_t>(piece, [](std::uint32_t w) { return (w & 0x7F800000U) == 0x7F800000U; });
+    case DType::bf16:
+      return find_word<std::uint16_t>(piece, [](std::uint16_t w) { return (w & 0x7F80U) == 0x7F80U; });
+    case DType::f16:
+      return find_word<std::uint16_t>(piece, [](std::uint16_t w) { return (w & 0x7C00U) == 0x7C00U; });
+    case DType::f8_e4m3:
+      return find_word<std::uint8_t>(piece, [](std::uint8_t w) { return (w & 0x7FU) == 0x7FU; });
+    case DType::f8_e8m0:
+      return find_word<std::uint8_t>(piece, [](std::uint8_t w) { return w == 0xFFU; });
     case DType::i32:
     case DType::i64:
     case DType::u8:
-    case DType::i8: return -1;
+    case DType::i8:
+      return -1;
   }
   return -1;
 }
 
-TensorStream::TensorStream(std::size_t piece_bytes, const std::atomic<bool>* stop) : piece_bytes_(piece_bytes), stop_(stop) {}
+TensorStream::TensorStream(std::size_t piece_bytes, const std::atomic<bool>* stop)
+    : piece_bytes_(piece_bytes), stop_(stop) {}
 
 Result<void> TensorStream::pump(const TensorPlace& place, Bytes bytes, const Sink& sink) {
   if (bytes.count == 0) return {};
@@ -102,8 +113,10 @@ Result<void> TensorStream::pump(const TensorPlace& place, Bytes bytes, const Sin
     }
     const std::int64_t bad = find_impossible(place.entry->dtype, piece);
     if (bad >= 0) {
-      const std::uint64_t byte = bytes.first + done + static_cast<std::uint64_t>(bad) * element_bytes(place.entry->dtype);
-      return Error{ErrorCode::corrupt, place.where(), "NaN or infinity at " + element_name(*place.entry, byte), "finite numbers"};
+      const std::uint64_t byte =
+          bytes.first + done + static_cast<std::uint64_t>(bad) * element_bytes(place.entry->dtype);
+      return Error{ErrorCode::corrupt, place.where(), "NaN or infinity at " + element_name(*place.entry, byte),
+                   "finite numbers"};
     }
     sink(done, piece);
     done += piece.size();
@@ -131,7 +144,8 @@ Result<std::vector<Buffer>> TensorStream::read(const TensorPlace& place, const P
     copies.push_back({blocks->first * layout.col_bytes, bytes, buffers.back().data.get()});
   }
   const auto unit = static_cast<std::uint64_t>(row_bytes);
-  const Bytes bytes{static_cast<std::uint64_t>(lines->first) * unit, static_cast<std::uint64_t>(lines->count) * unit, unit};
+  const Bytes bytes{static_cast<std::uint64_t>(lines->first) * unit, static_cast<std::uint64_t>(lines->count) * unit,
+                    unit};
   auto done = pump(place, bytes, [&](std::uint64_t first, std::span<const std::byte> piece) {
     const auto line = static_cast<std::int64_t>(first / unit);
     const auto count = static_cast<std::int64_t>(piece.size() / unit);

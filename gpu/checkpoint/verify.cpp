@@ -12,12 +12,19 @@
 namespace tandem::gpu {
 namespace {
 
-// The token map is optional in a folder (it can be built from the tokenizer); where it is, it must fit, and so must the table sizes.
+// The token map is optional in a folder (it can be built from the tokenizer); where it is, it must fit, and so must the
+// table sizes.
 void check_engram(CheckpointReport& report, const ModelConfig& config) {
   const EngramConfig& engram = config.engram;
   if (engram.layers.empty()) return;
-  engram::GeometrySpec spec{engram.layers, engram.rows, engram.max_ngram, engram.heads, engram.head_dim, engram.vocab_size,
-                            engram.compressed_vocab_size, 0};
+  engram::GeometrySpec spec{engram.layers,
+                            engram.rows,
+                            engram.max_ngram,
+                            engram.heads,
+                            engram.head_dim,
+                            engram.vocab_size,
+                            engram.compressed_vocab_size,
+                            0};
   const std::filesystem::path file = report.folder / "engram_token_map.i32";
   std::error_code ec;
   if (std::filesystem::exists(file, ec)) {
@@ -41,7 +48,8 @@ void measure(CheckpointReport& report, const Checkpoint& checkpoint) {
   }
 }
 
-void measure_tables(CheckpointReport& report, const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& inventory) {
+void measure_tables(CheckpointReport& report, const Checkpoint& checkpoint,
+                    const std::vector<ExpectedTensor>& inventory) {
   for (const ExpectedTensor& tensor : inventory) {
     if (tensor.group != TensorGroup::engram_table) continue;
     for (const std::string& name : {tensor.name, tensor.scale_name()}) {
@@ -59,7 +67,8 @@ std::uint64_t CheckpointReport::bytes_all() const noexcept {
   return sum;
 }
 
-CheckpointReport verify_checkpoint(const std::filesystem::path& folder, std::size_t faults_max, const OpenSource& open_source) {
+CheckpointReport verify_checkpoint(const std::filesystem::path& folder, std::size_t faults_max,
+                                   const OpenSource& open_source) {
   CheckpointReport report;
   report.folder = folder;
   const Result<ModelConfig> config = ModelConfig::load(folder);
@@ -79,15 +88,16 @@ CheckpointReport verify_checkpoint(const std::filesystem::path& folder, std::siz
   measure(report, *checkpoint);
   const std::vector<ExpectedTensor> inventory = make_inventory(*config);
   measure_tables(report, *checkpoint, inventory);
-  for (Error& fault : find_faults(*checkpoint, *config, inventory, faults_max)) report.faults.push_back(std::move(fault));
+  for (Error& fault : find_faults(*checkpoint, *config, inventory, faults_max))
+    report.faults.push_back(std::move(fault));
   return report;
 }
 
 std::string CheckpointReport::to_text() const {
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  std::string text = fmt::format("{}: {} shards, {} tensors ({} vision, skipped), {:.2f} GiB, {:.2f} GiB of it stay on disk\n",
-                                 folder.string(), shards, tensors, tensors_vision, static_cast<double>(bytes_all()) / gib,
-                                 static_cast<double>(table_bytes) / gib);
+  std::string text = fmt::format(
+      "{}: {} shards, {} tensors ({} vision, skipped), {:.2f} GiB, {:.2f} GiB of it stay on disk\n", folder.string(),
+      shards, tensors, tensors_vision, static_cast<double>(bytes_all()) / gib, static_cast<double>(table_bytes) / gib);
   for (const auto& [dtype, count] : bytes) text += fmt::format("  {:8} {} bytes\n", to_string(dtype), count);
   for (int count : ranks) text += fmt::format("  can be split over {} rank{}\n", count, count == 1 ? "" : "s");
   for (const Error& fault : faults) text += fmt::format("  fault ({}): {}\n", to_string(fault.code), fault.message());

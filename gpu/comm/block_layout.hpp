@@ -1,4 +1,5 @@
-// The memory contract of all_gather that every communicator shares: blocks in rank order, the caller's own block possibly in place.
+// The memory contract of all_gather that every communicator shares: blocks in rank order, the caller's own block
+// possibly in place.
 #pragma once
 
 #include <cstddef>

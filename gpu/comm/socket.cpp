@@ -23,9 +23,13 @@ using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 // Time between two attempts to connect to a rank 0 that does not listen yet.
 constexpr auto retry_time = std::chrono::milliseconds(20);
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
 
-bool is_gone(int error) noexcept { return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT || error == ENOTCONN; }
+bool is_gone(int error) noexcept {
+  return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT || error == ENOTCONN;
+}
 
 Error socket_error(const char* call, int error) {
   return {is_gone(error) ? ErrorCode::unavailable : ErrorCode::io, "", fmt::format("{}: {}", call, reason(error)), ""};

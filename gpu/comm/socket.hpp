@@ -18,7 +18,9 @@ namespace tandem::gpu::comm {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-inline Deadline deadline_after(std::chrono::milliseconds timeout) { return std::chrono::steady_clock::now() + timeout; }
+inline Deadline deadline_after(std::chrono::milliseconds timeout) {
+  return std::chrono::steady_clock::now() + timeout;
+}
 
 class Socket {
  public:
@@ -51,7 +53,8 @@ Result<bool> wait_ready(std::span<pollfd> entries, Deadline deadline);
 Result<Socket> listen_on(const std::string& host, std::uint16_t port);
 // Takes a waiting connection; a closed Socket if there is none. Errors: io, resource.
 Result<Socket> accept_from(const Socket& listener);
-// Connects, trying again until the deadline while nobody listens. Errors: timeout naming the address, unavailable (unknown host).
+// Connects, trying again until the deadline while nobody listens. Errors: timeout naming the address, unavailable
+// (unknown host).
 Result<Socket> connect_to(const std::string& host, std::uint16_t port, Deadline deadline);
 
 }  // namespace tandem::gpu::comm

@@ -35,6 +35,8 @@ class SoloCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_solo_communicator() { return std::make_unique<SoloCommunicator>(); }
+std::unique_ptr<Communicator> make_solo_communicator() {
+  return std::make_unique<SoloCommunicator>();
+}
 
 }  // namespace tandem::gpu

@@ -1,8 +1,8 @@
 // Ranks that are processes, on one machine or several, meet over TCP.
 //
-// The rank's thread does all reading and writing, inside all_gather(). abort() from another thread raises a flag and wakes it; if
-// nobody is inside, abort() tells the peers itself. A rank that dies of an error tells its peers why before it closes, so that every
-// rank reports the same cause.
+// The rank's thread does all reading and writing, inside all_gather(). abort() from another thread raises a flag and
+// wakes it; if nobody is inside, abort() tells the peers itself. A rank that dies of an error tells its peers why
+// before it closes, so that every rank reports the same cause.
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -22,7 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Asking again for a while is quicker than sleeping when the peer computes at the same pace; longer takes cores from the compute threads.
+// Asking again for a while is quicker than sleeping when the peer computes at the same pace; longer takes cores from
+// the compute threads.
 constexpr auto spin_time = std::chrono::microseconds(20);
 
 // Wakes a thread in poll().
@@ -142,7 +143,8 @@ Result<std::unique_ptr<Communicator>> make_tcp_communicator(const TcpGroup& grou
   auto links = comm::meet_group(group);
   if (!links) return links.error();
   auto communicator = std::make_unique<TcpCommunicator>(group, std::move(*links));
-  if (!communicator->is_usable()) return Error{ErrorCode::resource, fmt::format("rank {}", group.rank), "no eventfd to be had", ""};
+  if (!communicator->is_usable())
+    return Error{ErrorCode::resource, fmt::format("rank {}", group.rank), "no eventfd to be had", ""};
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 

@@ -72,7 +72,8 @@ Result<bool> Exchange::send(int peer) {
   while (!lane.out.empty()) {
     const Outgoing& frame = lane.out.front();
     const bool in_header = lane.sent < sizeof(FrameHeader);
-    const auto rest = in_header ? bytes_of(frame.header).subspan(lane.sent) : frame.payload.subspan(lane.sent - sizeof(FrameHeader));
+    const auto rest =
+        in_header ? bytes_of(frame.header).subspan(lane.sent) : frame.payload.subspan(lane.sent - sizeof(FrameHeader));
     const auto sent = links_[static_cast<std::size_t>(peer)].send_some(rest);
     if (!sent) return named(sent.error(), peer);
     lane.sent += *sent;
@@ -89,7 +90,8 @@ Result<bool> Exchange::send(int peer) {
 
 std::span<std::byte> Exchange::incoming(Lane& lane) const {
   if (lane.header_got < sizeof(FrameHeader)) return writable_bytes_of(lane.header).subspan(lane.header_got);
-  if (lane.header.kind == FrameKind::failure) return std::as_writable_bytes(std::span(lane.failure_text)).subspan(lane.payload_got);
+  if (lane.header.kind == FrameKind::failure)
+    return std::as_writable_bytes(std::span(lane.failure_text)).subspan(lane.payload_got);
   return block_of(all_, block_bytes_, static_cast<int>(lane.header.source)).subspan(lane.payload_got);
 }
 
@@ -129,7 +131,8 @@ Result<void> Exchange::begin_block(int peer) {
   const bool is_known = header.source < has_block_.size() && !has_block_[header.source];
   const bool is_own = rank_ != 0 || header.source == static_cast<std::uint32_t>(peer);
   if (is_known && is_own) return {};
-  return Error{ErrorCode::bad_format, fmt::format("rank {}", peer), fmt::format("a block of rank {}", header.source), "a missing block"};
+  return Error{ErrorCode::bad_format, fmt::format("rank {}", peer), fmt::format("a block of rank {}", header.source),
+               "a missing block"};
 }
 
 void Exchange::finish_block(int peer) {
@@ -149,8 +152,11 @@ bool Exchange::is_complete() const noexcept {
   return std::all_of(has_block_.begin(), has_block_.end(), [](bool has) { return has; });
 }
 
-// While blocks are missing nobody can be ahead of this exchange: what a peer sends besides its blocks is the news of a failure.
-bool Exchange::is_listened_to(const Lane& lane) const noexcept { return lane.blocks_due > 0 || !is_complete(); }
+// While blocks are missing nobody can be ahead of this exchange: what a peer sends besides its blocks is the news of a
+// failure.
+bool Exchange::is_listened_to(const Lane& lane) const noexcept {
+  return lane.blocks_due > 0 || !is_complete();
+}
 
 bool Exchange::is_done() const noexcept {
   return std::none_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.is_waiting(); });
@@ -180,6 +186,8 @@ std::string Exchange::missing() const {
   return text;
 }
 
-bool Exchange::is_between_frames(int peer) const noexcept { return lanes_[static_cast<std::size_t>(peer)].sent == 0; }
+bool Exchange::is_between_frames(int peer) const noexcept {
+  return lanes_[static_cast<std::size_t>(peer)].sent == 0;
+}
 
 }  // namespace tandem::gpu::comm

@@ -1,4 +1,5 @@
-// Rank 0 listens and judges hellos; a stranger, a stray scanner or a rank of an older run is refused without disturbing the others.
+// Rank 0 listens and judges hellos; a stranger, a stray scanner or a rank of an older run is refused without disturbing
+// the others.
 #include "gpu/comm/tcp_rendezvous.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,9 @@ namespace {
 // Connections that have not said who they are; more are dropped, the oldest first.
 constexpr std::size_t strangers_max = 64;
 
-std::string address_of(const TcpGroup& group) { return fmt::format("{}:{}", group.host, group.port); }
+std::string address_of(const TcpGroup& group) {
+  return fmt::format("{}:{}", group.host, group.port);
+}
 
 // A connection whose hello is still coming in.
 struct Stranger {
@@ -85,7 +88,8 @@ class Host {
     const Answer answer = Answer::welcome;
     for (std::size_t rank = 1; rank < links_.size(); ++rank) {
       if (auto sent = links_[rank].send_all(bytes_of(answer), deadline); !sent) {
-        return Error{sent.error().code, fmt::format("rank {}", rank), sent.error().found, "a group that stays together"};
+        return Error{sent.error().code, fmt::format("rank {}", rank), sent.error().found,
+                     "a group that stays together"};
       }
     }
     return std::move(links_);
@@ -97,7 +101,8 @@ class Host {
       if (!links_[rank].is_open()) text += fmt::format(" {}", rank);
     }
     if (refused_ > 0) text += fmt::format("; {} others were refused", refused_);
-    return {ErrorCode::timeout, address_of(group_), text, fmt::format("{} ranks within {} ms", group_.size, group_.connect_timeout.count())};
+    return {ErrorCode::timeout, address_of(group_), text,
+            fmt::format("{} ranks within {} ms", group_.size, group_.connect_timeout.count())};
   }
 
   const TcpGroup& group_;
@@ -132,7 +137,8 @@ Result<Links> join(const TcpGroup& group, Deadline deadline) {
 
 Result<Links> meet_group(const TcpGroup& group) {
   if (group.size < 1 || group.rank < 0 || group.rank >= group.size) {
-    return Error{ErrorCode::invalid_argument, "TCP group", fmt::format("rank {} of {}", group.rank, group.size), "0 <= rank < size"};
+    return Error{ErrorCode::invalid_argument, "TCP group", fmt::format("rank {} of {}", group.rank, group.size),
+                 "0 <= rank < size"};
   }
   if (group.size == 1) return Links(1);
   const Deadline deadline = deadline_after(group.connect_timeout);

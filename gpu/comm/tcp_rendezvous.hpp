@@ -8,7 +8,8 @@
 
 namespace tandem::gpu::comm {
 
-// The connections of one rank, by peer rank. Rank 0 has one to every other rank; the others have one to rank 0. The rest stay closed.
+// The connections of one rank, by peer rank. Rank 0 has one to every other rank; the others have one to rank 0. The
+// rest stay closed.
 using Links = std::vector<Socket>;
 
 // Connects this rank to its group. Returns on all ranks at about the same time: when the group is complete.

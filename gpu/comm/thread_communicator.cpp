@@ -1,10 +1,11 @@
 // Ranks that are threads of one process meet in shared memory: one barrier an exchange.
 //
-// Every rank copies its block into a shared slot, arrives, and once all have arrived copies all slots out. There are two sets of
-// slots, used in turn. Why that suffices: a rank writes set p again only in round g + 2, hence after the barrier of round g + 1, which
-// every rank enters only after it has copied round g out of set p.
+// Every rank copies its block into a shared slot, arrives, and once all have arrived copies all slots out. There are
+// two sets of slots, used in turn. Why that suffices: a rank writes set p again only in round g + 2, hence after the
+// barrier of round g + 1, which every rank enters only after it has copied round g out of set p.
 //
-// The barrier is crossed dozens of times a step and mostly finds the others close by: it spins for some microseconds, then sleeps.
+// The barrier is crossed dozens of times a step and mostly finds the others close by: it spins for some microseconds,
+// then sleeps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,12 +29,12 @@ using Slot = std::vector<std::byte>;
 // Longer spinning takes the cores away from the ranks that are waited for.
 constexpr auto spin_time = std::chrono::microseconds(20);
 
-// What the members share. Counters are atomics for the spinning phase: a rank's slot is written before its `arrived` increment
-// (release), and read after `round` has moved on (acquire), which the last arriver stores after all increments (acquire-release).
+// What the members share. Counters are atomics for the spinning phase: a rank's slot is written before its `arrived`
+// increment (release), and read after `round` has moved on (acquire), which the last arriver stores after all
+// increments (acquire-release).
 class Group {
  public:
-  Group(int size, std::chrono::milliseconds timeout)
-      : timeout_(timeout), arrivals_(static_cast<std::size_t>(size)) {
+  Group(int size, std::chrono::milliseconds timeout) : timeout_(timeout), arrivals_(static_cast<std::size_t>(size)) {
     for (auto& set : slots_) set.resize(static_cast<std::size_t>(size));
   }
 
@@ -92,7 +93,8 @@ class Group {
     const bool ended = changed_.wait_for(lock, timeout_, [&] { return is_met(round) || failed_; });
     if (is_met(round)) return {};  // also when somebody left right after the meeting
     if (!ended) {
-      failed_ = Error{ErrorCode::timeout, fmt::format("rank {}", rank), missing(round), fmt::format("all ranks within {} ms", timeout_.count())};
+      failed_ = Error{ErrorCode::timeout, fmt::format("rank {}", rank), missing(round),
+                      fmt::format("all ranks within {} ms", timeout_.count())};
       is_failed_.store(true, std::memory_order_release);
       lock.unlock();
       changed_.notify_all();
@@ -113,9 +115,9 @@ class Group {
   std::array<std::vector<Slot>, 2> slots_;
   std::vector<std::atomic<std::uint64_t>> arrivals_;  // [rank] rounds entered; only for naming who is missing
   std::atomic<int> arrived_ = 0;
-  std::atomic<std::uint64_t> round_ = 0;              // rounds completed
-  std::atomic<bool> is_failed_ = false;               // failed_ is set; readable without the mutex
-  std::mutex mutex_;                                  // guards failed_ and pairs with changed_
+  std::atomic<std::uint64_t> round_ = 0;  // rounds completed
+  std::atomic<bool> is_failed_ = false;   // failed_ is set; readable without the mutex
+  std::mutex mutex_;                      // guards failed_ and pairs with changed_
   std::condition_variable changed_;
   std::optional<Error> failed_;
 };

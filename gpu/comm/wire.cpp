@@ -31,13 +31,18 @@ Answer judge(const Hello& peer, const Hello& own) noexcept {
 
 Error refusal(Answer answer, const std::string& where) {
   switch (answer) {
-    case Answer::wrong_token: return {ErrorCode::mismatch, where, "rank 0 belongs to another run", "the same token on all ranks"};
-    case Answer::wrong_size: return {ErrorCode::mismatch, where, "rank 0 expects another number of ranks", "the same size on all ranks"};
-    case Answer::wrong_rank: return {ErrorCode::mismatch, where, "rank 0 has this rank already", "a rank of its own for every process"};
+    case Answer::wrong_token:
+      return {ErrorCode::mismatch, where, "rank 0 belongs to another run", "the same token on all ranks"};
+    case Answer::wrong_size:
+      return {ErrorCode::mismatch, where, "rank 0 expects another number of ranks", "the same size on all ranks"};
+    case Answer::wrong_rank:
+      return {ErrorCode::mismatch, where, "rank 0 has this rank already", "a rank of its own for every process"};
     case Answer::welcome:
-    case Answer::wrong_protocol: break;
+    case Answer::wrong_protocol:
+      break;
   }
-  return {ErrorCode::mismatch, where, "another protocol", fmt::format("Tandem communicator version {}", protocol_version)};
+  return {ErrorCode::mismatch, where, "another protocol",
+          fmt::format("Tandem communicator version {}", protocol_version)};
 }
 
 Result<void> check_block(const FrameHeader& header, std::uint64_t sequence, std::size_t bytes, int peer) {
@@ -46,10 +51,12 @@ Result<void> check_block(const FrameHeader& header, std::uint64_t sequence, std:
     return Error{ErrorCode::bad_format, where, "bytes that are no frame", "a block"};
   }
   if (header.sequence != sequence) {
-    return Error{ErrorCode::mismatch, where, fmt::format("exchange number {}", header.sequence), fmt::format("{}", sequence)};
+    return Error{ErrorCode::mismatch, where, fmt::format("exchange number {}", header.sequence),
+                 fmt::format("{}", sequence)};
   }
   if (header.bytes != bytes) {
-    return Error{ErrorCode::mismatch, where, fmt::format("a block of {} bytes", header.bytes), fmt::format("{} bytes", bytes)};
+    return Error{ErrorCode::mismatch, where, fmt::format("a block of {} bytes", header.bytes),
+                 fmt::format("{} bytes", bytes)};
   }
   return {};
 }

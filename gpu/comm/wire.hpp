@@ -1,4 +1,5 @@
-// The bytes that TCP communicators exchange: one hello a connection, one answer, then frames. Little-endian, fixed sizes.
+// The bytes that TCP communicators exchange: one hello a connection, one answer, then frames. Little-endian, fixed
+// sizes.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ static_assert(sizeof(Hello) == 56);
 enum class Answer : std::uint32_t { welcome = 0, wrong_protocol, wrong_token, wrong_size, wrong_rank };
 
 enum class FrameKind : std::uint32_t {
-  block = 1,  // `bytes` bytes of rank `source` in exchange number `sequence`
+  block = 1,   // `bytes` bytes of rank `source` in exchange number `sequence`
   failure = 2  // the sender is dead: `code`, and `bytes` bytes of text: where, newline, what was found
 };
 
@@ -37,7 +38,7 @@ struct FrameHeader {
   std::uint32_t magic = 0x4D4F4354;  // "TCOM"
   FrameKind kind = FrameKind::block;
   std::uint32_t source = 0;
-  std::uint32_t code = 0;            // an ErrorCode, for failures
+  std::uint32_t code = 0;  // an ErrorCode, for failures
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
 };
@@ -58,8 +59,12 @@ Error refusal(Answer answer, const std::string& where);
 Result<void> check_block(const FrameHeader& header, std::uint64_t sequence, std::size_t bytes, int peer);
 
 template <class T>
-std::span<const std::byte> bytes_of(const T& value) noexcept { return std::as_bytes(std::span(&value, 1)); }
+std::span<const std::byte> bytes_of(const T& value) noexcept {
+  return std::as_bytes(std::span(&value, 1));
+}
 template <class T>
-std::span<std::byte> writable_bytes_of(T& value) noexcept { return std::as_writable_bytes(std::span(&value, 1)); }
+std::span<std::byte> writable_bytes_of(T& value) noexcept {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
 
 }  // namespace tandem::gpu::comm

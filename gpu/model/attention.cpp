@@ -1,7 +1,9 @@
-// Attention over the row's own window and the selected entries of the shared compressed KV; one KV head, keys are values.
+// Attention over the row's own window and the selected entries of the shared compressed KV; one KV head, keys are
+// values.
 //
-// All rows of a step write their window entries and compressed entries before any row attends: a row sees what itself and earlier
-// rows completed, and its limits (window, visible entries) follow from its own position, never from the batch.
+// All rows of a step write their window entries and compressed entries before any row attends: a row sees what itself
+// and earlier rows completed, and its limits (window, visible entries) follow from its own position, never from the
+// batch.
 #include <algorithm>
 
 #include "gpu/model/blocks.hpp"
@@ -25,8 +27,8 @@ void show_window(const StepContext& step, std::span<const RecordRing> rings) {
   step.show_records("win_kv", rings.front().format, rings.front().n, places);
 }
 
-std::vector<AttentionRow> attention_rows(const StepContext& step, const LayerRole& role, std::span<const RecordRing> rings,
-                                         const Selection& selection) {
+std::vector<AttentionRow> attention_rows(const StepContext& step, const LayerRole& role,
+                                         std::span<const RecordRing> rings, const Selection& selection) {
   std::vector<AttentionRow> rows(rings.size());
   for (std::int32_t r = 0; r < step.rows.rows(); ++r) {
     AttentionRow& row = rows[static_cast<std::size_t>(r)];
@@ -94,8 +96,8 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   std::int64_t column = 0;
   for (std::size_t group = 0; group < w.wo_a.size(); ++group) {
     const Linear& wo_a = w.wo_a[group];
-    step.ops().linear(out.slice_cols(static_cast<std::int64_t>(group) * group_width, group_width), wo_a, {false, step.rounds()},
-                      low_rank.slice_cols(column, wo_a.n));
+    step.ops().linear(out.slice_cols(static_cast<std::int64_t>(group) * group_width, group_width), wo_a,
+                      {false, step.rounds()}, low_rank.slice_cols(column, wo_a.n));
     column += wo_a.n;
   }
   const auto slices = static_cast<std::int64_t>(w.wo_b.slices.size());

@@ -1,5 +1,5 @@
-// One transformer block, (3)-(7): attention site and FFN site around the residual streams. Backbone layers and draft stages differ
-// only in what their attention sees.
+// One transformer block, (3)-(7): attention site and FFN site around the residual streams. Backbone layers and draft
+// stages differ only in what their attention sees.
 #include "gpu/model/blocks.hpp"
 #include "gpu/model/row_copy.hpp"
 

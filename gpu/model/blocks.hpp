@@ -1,7 +1,8 @@
 // The blocks of the forward pass, one source file each, in the order in which a row meets them.
 //
-// Symbols: T rows, D hidden, C residual streams, H heads of this rank, d head dim, W window. All tensors are f32 and hold bf16 values
-// where the numerics round. Equation numbers (1)-(8), (A1)-(A7), (I1)-(I6), (M1)-(M5) are those of docs' account of the forward pass.
+// Symbols: T rows, D hidden, C residual streams, H heads of this rank, d head dim, W window. All tensors are f32 and
+// hold bf16 values where the numerics round. Equation numbers (1)-(8), (A1)-(A7), (I1)-(I6), (M1)-(M5) are those of
+// docs' account of the forward pass.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct Residual {
   Tensor pre;
 };
 
-// The choices that layers pass down within one step: SEL (entries to attend to) and CAND (blocks a later indexer may use).
+// The choices that layers pass down within one step: SEL (entries to attend to) and CAND (blocks a later indexer may
+// use).
 struct Selection {
   Tensor selected;                        // i32 [T, topk]
   std::vector<std::int32_t> counts;       // [T]
@@ -76,7 +78,8 @@ void store_window(const StepContext& step, const AttentionSite& site, const Tens
 // (A4)-(A7) Attention, inverse rotation, grouped output projection, summed over ranks: [T, D].
 Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const Tensor& query,
                       std::span<const AttentionRow> rows);
-// 4.1 as a whole for backbone layer `layer`. `entries_stored`: the source's entries of these rows are in the caches already.
+// 4.1 as a whole for backbone layer `layer`. `entries_stored`: the source's entries of these rows are in the caches
+// already.
 Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tensor& input, Selection& selection,
                                   bool entries_stored);
 
@@ -94,12 +97,14 @@ void show_entries(const StepContext& step, const char* site, std::span<const Pag
 // (I1) Index keys of the latents (before their rotation) into the owner's cache.
 void store_index_keys(const StepContext& step, int layer, const Latents& latents);
 // (I2)-(I6) Chooses SEL, and publishes or obeys CAND. `low_rank` is the qr of the attention.
-void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank, Selection& selection);
+void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank,
+                    Selection& selection);
 Selection make_selection(const StepContext& step);
 
 // --- moe.cpp ---
 // (M1)-(M5) Routed and shared experts, summed over ranks: [T, D].
-Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input);
+Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape,
+                                  const Tensor& input);
 
 // --- partial_sum.cpp ---
 // Sums FP32 partial products [slices*T, D] over slices and ranks in K order and rounds once: [T, D].

@@ -1,8 +1,8 @@
 // The compressed KV of a source layer: one entry per token (ratio 1) or per pair of tokens (ratio 2).
 //
-// Ratio 2 pools a pair by a softmax over its two tokens, for each channel by itself. A pair may be cut by a step boundary: the even
-// row waits in the sequence's open-group ring, addressed by its position, so that any accepted length of a verify burst can resume.
-// Nothing partial is ever attended to; the window covers the waiting token.
+// Ratio 2 pools a pair by a softmax over its two tokens, for each channel by itself. A pair may be cut by a step
+// boundary: the even row waits in the sequence's open-group ring, addressed by its position, so that any accepted
+// length of a verify burst can resume. Nothing partial is ever attended to; the window covers the waiting token.
 #include <algorithm>
 #include <cstddef>
 
@@ -58,7 +58,8 @@ void keep_open_rows(const StepContext& step, int layer, const GateRows& rows) {
   }
 }
 
-// Gathers the two rows of each completed pair, the even one from this step or from the ring. Row i of `pairs` belongs to latent i.
+// Gathers the two rows of each completed pair, the even one from this step or from the ring. Row i of `pairs` belongs
+// to latent i.
 void gather_pairs(const StepContext& step, int layer, const GateRows& rows, const Pairs& pairs) {
   const std::int64_t width = rows.key.cols;
   std::int64_t pair = 0;
@@ -97,8 +98,8 @@ Latents compress_pairs(const StepContext& step, int layer, const CompressorWeigh
   step.ops().linear(input, w.wkv, {step.mode(w.wkv).q8, false}, rows.key);
   step.ops().linear(input, w.wgate, {step.mode(w.wgate).q8, false}, rows.gate);
   if (count > 0) {
-    const Pairs pairs{step.workspace.f32(count, width), step.workspace.f32(count, width), step.workspace.f32(count, width),
-                      step.workspace.f32(count, width)};
+    const Pairs pairs{step.workspace.f32(count, width), step.workspace.f32(count, width),
+                      step.workspace.f32(count, width), step.workspace.f32(count, width)};
     gather_pairs(step, layer, rows, pairs);
     const Tensor pooled = step.workspace.f32(count, width);
     step.ops().pool_pair(pairs.key_a, pairs.gate_a, pairs.key_b, pairs.gate_b, step.rounds(), pooled);

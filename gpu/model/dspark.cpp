@@ -9,7 +9,9 @@
 namespace tandem::gpu {
 namespace {
 
-std::string stage_scope(std::size_t stage) { return "mtp." + std::to_string(stage) + "."; }
+std::string stage_scope(std::size_t stage) {
+  return "mtp." + std::to_string(stage) + ".";
+}
 
 std::vector<RecordRing> draft_rings(const RowBatch& rows, int stage) {
   std::vector<RecordRing> rings;
@@ -28,7 +30,8 @@ RowBatch block_rows(std::span<const DraftLane> lanes, const DsparkConfig& config
   return rows;
 }
 
-// Every row of a block sees the same keys: the last W committed positions and the whole block. They are consecutive in the ring.
+// Every row of a block sees the same keys: the last W committed positions and the whole block. They are consecutive in
+// the ring.
 std::vector<AttentionRow> block_attention(const RowBatch& rows, std::span<const RecordRing> rings, int window) {
   std::vector<AttentionRow> attention(rings.size());
   for (const Segment& segment : rows.segments()) {

@@ -1,8 +1,9 @@
-// DraftNetwork: DSpark, the model's own draft network. Proposes up to block_size tokens that the backbone then verifies.
+// DraftNetwork: DSpark, the model's own draft network. Proposes up to block_size tokens that the backbone then
+// verifies.
 //
-// Three transformer stages over one block [anchor, noise, noise, ..]: all rows at once, seeing the window of *committed* positions
-// (KV made from backbone features, see insert) and each other without a causal mask. A rank-r Markov head then chains the tokens left
-// to right. Drafts change speed, never the text.
+// Three transformer stages over one block [anchor, noise, noise, ..]: all rows at once, seeing the window of
+// *committed* positions (KV made from backbone features, see insert) and each other without a causal mask. A rank-r
+// Markov head then chains the tokens left to right. Drafts change speed, never the text.
 #pragma once
 
 #include <span>
@@ -27,7 +28,8 @@ class DraftNetwork {
  public:
   DraftNetwork(const Model& model, Workspace& workspace) : model_(model), workspace_(workspace) {}
 
-  // Writes the draft context of committed rows from their features [rows, taps * D]. Rejected rows must never come here.
+  // Writes the draft context of committed rows from their features [rows, taps * D]. Rejected rows must never come
+  // here.
   Result<void> insert(const RowBatch& rows, const Tensor& features, Probe* probe = nullptr);
   // Drafts for every lane; greedy, ties to the lower id. Errors: of the communicator.
   Result<std::vector<Draft>> propose(std::span<const DraftLane> lanes, Probe* probe = nullptr);

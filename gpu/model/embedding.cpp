@@ -15,7 +15,8 @@ Residual embed(const StepContext& step) {
   for (std::int64_t row = 0; row < rows; ++row) {
     float* pre = residual.pre.row<float>(row);
     for (int stream = 0; stream < config.hc_mult; ++stream) {
-      copy_row(embedded.row<float>(row), residual.streams.row<float>(row) + std::int64_t{stream} * config.hidden, config.hidden);
+      copy_row(embedded.row<float>(row), residual.streams.row<float>(row) + std::int64_t{stream} * config.hidden,
+               config.hidden);
       pre[stream] = stream == 0 ? 1.0F : 0.0F;
     }
   }

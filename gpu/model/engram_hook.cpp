@@ -1,7 +1,7 @@
 // (2) Engram: a gated n-gram memory written into all residual streams, before everything else in its layer.
 //
-// The 24 rows of a position are one input vector; one linear gives a key for every stream and one value for all of them. The mixed
-// stream itself is the query. Image positions look nothing up and pass through unchanged.
+// The 24 rows of a position are one input vector; one linear gives a key for every stream and one value for all of
+// them. The mixed stream itself is the query. Image positions look nothing up and pass through unchanged.
 #include "gpu/model/blocks.hpp"
 
 namespace tandem::gpu {

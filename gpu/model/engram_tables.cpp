@@ -21,7 +21,8 @@ engram::FileExtent file_extent(const RowExtent& extent) {
 }
 
 // Opens every table of the checkpoint and looks at a sample of its rows.
-Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelConfig& config, const Checkpoint& checkpoint) {
+Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelConfig& config,
+                                                                   const Checkpoint& checkpoint) {
   const auto extents = find_engram_extents(checkpoint, config);
   if (!extents) return extents.error();
   const auto storage = std::make_shared<engram::Storage>();
@@ -70,7 +71,8 @@ EngramTables::EngramTables(const ModelConfig& config, engram::TokenMap map, engr
 Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& config, const Checkpoint& checkpoint,
                                                          const std::filesystem::path& cache_folder) {
   const auto cache = cache_folder.empty() ? cache_folder : cache_folder / "engram_token_map.i32";
-  auto map = engram::TokenMap::open(checkpoint.folder(), cache, {config.vocab_size, config.engram.compressed_vocab_size});
+  auto map =
+      engram::TokenMap::open(checkpoint.folder(), cache, {config.vocab_size, config.engram.compressed_vocab_size});
   if (!map) return map.error();
   auto geometry = engram::Geometry::make(geometry_spec(config.engram, map->class_of(config.engram.pad_token_id)));
   if (!geometry) return geometry.error();
@@ -82,7 +84,8 @@ Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& conf
 
 std::size_t EngramTables::table_of(int layer) const noexcept {
   const auto& layers = geometry_.layers;
-  const auto found = std::find_if(layers.begin(), layers.end(), [&](const auto& table) { return table.layer == layer; });
+  const auto found =
+      std::find_if(layers.begin(), layers.end(), [&](const auto& table) { return table.layer == layer; });
   return static_cast<std::size_t>(found - layers.begin());
 }
 
@@ -102,7 +105,8 @@ Result<std::vector<engram::RowId>> EngramTables::row_ids(std::size_t table, cons
     const std::span<engram::RowId> out(ids.data() + static_cast<std::size_t>(segment.first_row) * columns,
                                        static_cast<std::size_t>(segment.count) * columns);
     const auto split = static_cast<std::size_t>(before);
-    if (auto ok = engram::hash_rows(geometry_, table, all.first(split), all.subspan(split), out); !ok) return ok.error();
+    if (auto ok = engram::hash_rows(geometry_, table, all.first(split), all.subspan(split), out); !ok)
+      return ok.error();
   }
   return ids;
 }

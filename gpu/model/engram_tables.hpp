@@ -1,7 +1,9 @@
-// EngramTables: the n-gram memory of a model as the forward pass sees it: token ids in, dequantised rows out, read in the background.
+// EngramTables: the n-gram memory of a model as the forward pass sees it: token ids in, dequantised rows out, read in
+// the background.
 //
-// Rows depend on token ids alone. A step asks for the rows of all its Engram layers before layer 0 runs and collects them at each layer;
-// the look-back is the tail of the sequence's own token list, so nothing is carried from step to step and nothing is rolled back.
+// Rows depend on token ids alone. A step asks for the rows of all its Engram layers before layer 0 runs and collects
+// them at each layer; the look-back is the tail of the sequence's own token list, so nothing is carried from step to
+// step and nothing is rolled back.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +23,8 @@ namespace tandem::gpu {
 class EngramRequest {
  public:
   EngramRequest() = default;
-  EngramRequest(engram::Reader* reader, std::vector<engram::Ticket> tickets) : reader_(reader), tickets_(std::move(tickets)) {}
+  EngramRequest(engram::Reader* reader, std::vector<engram::Ticket> tickets)
+      : reader_(reader), tickets_(std::move(tickets)) {}
   ~EngramRequest();
   EngramRequest(EngramRequest&& other) noexcept : reader_(other.reader_), tickets_(std::move(other.tickets_)) {
     other.reader_ = nullptr;
@@ -36,8 +39,9 @@ class EngramRequest {
 
 class EngramTables {
  public:
-  // Opens the tables where the checkpoint keeps them. `cache_folder` may keep a token map built from tokenizer.json (empty: not kept).
-  // Errors: those of TokenMap, Geometry and RowStore; not_found or mismatch for a missing or misshapen table.
+  // Opens the tables where the checkpoint keeps them. `cache_folder` may keep a token map built from tokenizer.json
+  // (empty: not kept). Errors: those of TokenMap, Geometry and RowStore; not_found or mismatch for a missing or
+  // misshapen table.
   static Result<std::unique_ptr<EngramTables>> open(const ModelConfig& config, const Checkpoint& checkpoint,
                                                     const std::filesystem::path& cache_folder);
 

@@ -1,7 +1,7 @@
 // The stack of layers. A row meets, per layer: Engram, tap, block; then the final collapse.
 //
-// Encoder/decoder shortcut: layers above the last KV source leave nothing behind but their own windows, so rows far from the end of a
-// prompt stop at that source once its entries are stored.
+// Encoder/decoder shortcut: layers above the last KV source leave nothing behind but their own windows, so rows far
+// from the end of a prompt stop at that source once its entries are stored.
 #include "gpu/model/forward.hpp"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ Result<void> run_layers(Stack& stack, LayerRange range, const EngramRequest& eng
   return {};
 }
 
-// Window entries, compressed entries and index keys of the last source for all rows: all that later tokens need of them.
+// Window entries, compressed entries and index keys of the last source for all rows: all that later tokens need of
+// them.
 void store_last_source(Stack& stack, int layer) {
   StepContext& step = stack.step;
   step.scope = "layers." + std::to_string(layer) + ".";

@@ -1,6 +1,7 @@
 // ForwardPass: the backbone from token ids to collapsed rows and logits, (1)-(8), for any mixture of rows.
 //
-// Results live in the pass's workspace until the next run(). Every rank of a model runs the same batches in the same order.
+// Results live in the pass's workspace until the next run(). Every rank of a model runs the same batches in the same
+// order.
 #pragma once
 
 #include <span>
@@ -13,8 +14,8 @@ namespace tandem::gpu {
 struct ForwardOptions {
   bool taps = false;       // also collect the draft network's features
   Probe* probe = nullptr;  // whole batch, all layers
-  // Trailing rows of each segment that must reach the top; the rows before them only leave their compressed entries, index keys and
-  // windows of the layers up to the last KV source. Empty: all rows. See upper_rows_needed().
+  // Trailing rows of each segment that must reach the top; the rows before them only leave their compressed entries,
+  // index keys and windows of the layers up to the last KV source. Empty: all rows. See upper_rows_needed().
   std::vector<std::int32_t> upper_rows;
 };
 
@@ -41,9 +42,10 @@ class ForwardPass {
   Workspace workspace_;
 };
 
-// Returns how many trailing rows of a prompt must run through all layers so that its last row and everything later are exact:
-// W + (N - 1)(W - 1), N layers above the last KV source; each of them loses W - 1 rows at the front. -1 if the shortcut does not
-// apply to this model (the last source must choose its entries itself and no Engram layer may follow it).
+// Returns how many trailing rows of a prompt must run through all layers so that its last row and everything later are
+// exact: W + (N - 1)(W - 1), N layers above the last KV source; each of them loses W - 1 rows at the front. -1 if the
+// shortcut does not apply to this model (the last source must choose its entries itself and no Engram layer may follow
+// it).
 std::int64_t upper_rows_needed(const ModelConfig& config) noexcept;
 
 }  // namespace tandem::gpu

@@ -1,4 +1,5 @@
-// (8) Head: logits of collapsed rows. Every rank computes its own vocabulary rows; the gathered row is the same on all ranks.
+// (8) Head: logits of collapsed rows. Every rank computes its own vocabulary rows; the gathered row is the same on all
+// ranks.
 #include <span>
 
 #include "gpu/model/blocks.hpp"

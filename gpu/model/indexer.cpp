@@ -1,7 +1,7 @@
 // The indexer: which compressed entries a row attends to.
 //
-// Scores use the *owner's* key cache of the row's own sequence and only entries that are complete for the row's position. Ties go to
-// the lower entry number, in prefill and decode alike.
+// Scores use the *owner's* key cache of the row's own sequence and only entries that are complete for the row's
+// position. Ties go to the lower entry number, in prefill and decode alike.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,9 @@ namespace tandem::gpu {
 namespace {
 
 // Visible entries of position p: n_c(p) = floor((p + 1) / ratio).
-std::int32_t visible_entries(std::int64_t position, int ratio) { return static_cast<std::int32_t>((position + 1) / ratio); }
+std::int32_t visible_entries(std::int64_t position, int ratio) {
+  return static_cast<std::int32_t>((position + 1) / ratio);
+}
 
 Tensor index_queries(const StepContext& step, const IndexerWeights& w, const Tensor& low_rank, const RopeView& rope) {
   const ModelConfig& config = step.config();
@@ -29,7 +31,8 @@ Tensor head_weights(const StepContext& step, const IndexerWeights& w, const Tens
   const Tensor weights = step.workspace.f32(input.rows, w.weights_proj.n);
   step.ops().linear(input, w.weights_proj, step.mode(w.weights_proj), weights);
   step.show("iw_raw", weights, {weights.rows, weights.cols});
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.index_head_dim) * config.index_heads));
+  const auto scale =
+      static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.index_head_dim) * config.index_heads));
   for (std::int64_t i = 0; i < weights.rows * weights.cols; ++i) static_cast<float*>(weights.data)[i] *= scale;
   if (step.rounds()) step.ops().round_bf16(weights);
   return weights;
@@ -50,7 +53,8 @@ std::vector<IndexRow> index_rows(const StepContext& step, const LayerRole& role,
   return rows;
 }
 
-// Shows SEL in ascending order with -1 behind, and CAND as one byte for every entry of a kept block, as the golden files have them.
+// Shows SEL in ascending order with -1 behind, and CAND as one byte for every entry of a kept block, as the golden
+// files have them.
 void show_selection(const StepContext& step, const LayerRole& role, const Selection& selection) {
   if (step.probe == nullptr) return;
   const Workspace::Scope scope(step.workspace);
@@ -114,7 +118,8 @@ void store_index_keys(const StepContext& step, int layer, const Latents& latents
   show_entries(step, "ik", caches, latents.entries);
 }
 
-void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank, Selection& selection) {
+void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank,
+                    Selection& selection) {
   const ModelConfig& config = step.config();
   const LayerRole& role = config.roles[static_cast<std::size_t>(layer)];
   const IndexerWeights& w = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.indexer;

@@ -36,7 +36,8 @@ Result<void> exchange(Communicator& communicator, std::vector<Best>& best) {
   return {};
 }
 
-float confidence_of(const DenseF32& weights, const float* hidden, std::int64_t hidden_size, std::span<const float> embedded) {
+float confidence_of(const DenseF32& weights, const float* hidden, std::int64_t hidden_size,
+                    std::span<const float> embedded) {
   const float* w = weights.data();
   double sum = 0;
   for (std::int64_t i = 0; i < hidden_size; ++i) sum += static_cast<double>(w[i]) * hidden[i];
@@ -48,7 +49,8 @@ float confidence_of(const DenseF32& weights, const float* hidden, std::int64_t h
 
 }  // namespace
 
-Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBlock& block, std::span<const DraftLane> lanes) {
+Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBlock& block,
+                                        std::span<const DraftLane> lanes) {
   const DsparkWeights& weights = step.model.weights.dspark;
   const auto count = static_cast<std::int64_t>(lanes.size());
   const int block_size = step.config().dspark.block_size;
@@ -71,8 +73,9 @@ Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBloc
     step.ops().linear(embedded, weights.markov_head, {step.mode(weights.markov_head).q8, false}, bias);
     for (std::int64_t lane = 0; lane < count; ++lane) {
       const std::int64_t row = lane * block_size + i;
-      best[static_cast<std::size_t>(lane)] = best_of(block.base_logits.row<float>(row) + first_id, bias.row<float>(lane), local,
-                                                     static_cast<std::int32_t>(first_id), biased.row<float>(row));
+      best[static_cast<std::size_t>(lane)] =
+          best_of(block.base_logits.row<float>(row) + first_id, bias.row<float>(lane), local,
+                  static_cast<std::int32_t>(first_id), biased.row<float>(row));
     }
     if (auto ok = exchange(*step.model.communicator, best); !ok) return ok.error();
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
@@ -81,9 +84,9 @@ Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBloc
       drafts[lane].tokens.push_back(best[lane].id);
       if (weights.confidence.empty()) continue;
       const auto at = static_cast<std::int64_t>(lane);
-      drafts[lane].confidence.push_back(confidence_of(
-          weights.confidence, block.hidden.row<float>(at * block_size + i), block.hidden.cols,
-          {embedded.row<float>(at), static_cast<std::size_t>(embedded.cols)}));
+      drafts[lane].confidence.push_back(
+          confidence_of(weights.confidence, block.hidden.row<float>(at * block_size + i), block.hidden.cols,
+                        {embedded.row<float>(at), static_cast<std::size_t>(embedded.cols)}));
     }
   }
   if (longest == block_size) step.show("logits", biased, {biased.rows, biased.cols});

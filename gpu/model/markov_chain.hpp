@@ -14,8 +14,10 @@ struct DraftBlock {
   Tensor base_logits;  // [lanes * block, vocab]
 };
 
-// Chains the drafts of all lanes left to right: e = markov_embed[previous]; logits = base + markov_head e, FP32; the best id, ties to
-// the lower one. Confidence: dot(w, concat(hidden, e)). Every rank scores its own vocabulary rows; the ranks exchange their best.
-Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBlock& block, std::span<const DraftLane> lanes);
+// Chains the drafts of all lanes left to right: e = markov_embed[previous]; logits = base + markov_head e, FP32; the
+// best id, ties to the lower one. Confidence: dot(w, concat(hidden, e)). Every rank scores its own vocabulary rows; the
+// ranks exchange their best.
+Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBlock& block,
+                                        std::span<const DraftLane> lanes);
 
 }  // namespace tandem::gpu

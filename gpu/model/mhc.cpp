@@ -1,7 +1,7 @@
 // Manifold hyper-connections: how a sublayer reads from and writes to the C residual streams.
 //
-// The mix that collapses the streams for a site was made at the site *before* it: coefficients of a site can be computed beside its
-// sublayer, and using them at once gives fluent but wrong text.
+// The mix that collapses the streams for a site was made at the site *before* it: coefficients of a site can be
+// computed beside its sublayer, and using them at once gives fluent but wrong text.
 #include "gpu/model/blocks.hpp"
 
 namespace tandem::gpu {
@@ -9,7 +9,8 @@ namespace tandem::gpu {
 HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights) {
   const int mult = step.config().hc_mult;
   const std::int64_t rows = streams.rows;
-  const HcMix mix{step.workspace.f32(rows, mult), step.workspace.f32(rows, mult), step.workspace.f32(rows, mult * mult)};
+  const HcMix mix{step.workspace.f32(rows, mult), step.workspace.f32(rows, mult),
+                  step.workspace.f32(rows, mult * mult)};
   step.ops().mhc_mix(streams, weights, step.config(), mix);
   return mix;
 }

@@ -38,8 +38,8 @@ void make_rope_tables(Model& model) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communicator& communicator, const LoadProgress& progress,
-                                          const std::atomic<bool>* stop) {
+Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communicator& communicator,
+                                          const LoadProgress& progress, const std::atomic<bool>* stop) {
   auto config = ModelConfig::load(options.folder);
   if (!config) return config.error();
   auto model = std::make_unique<Model>();

@@ -1,6 +1,7 @@
 // Model: what one rank keeps of a checkpoint while it serves, and nothing about any sequence.
 //
-// Configuration, numerics, weights, the operations of its backend, the rotation tables and the Engram tables. Read only after loading.
+// Configuration, numerics, weights, the operations of its backend, the rotation tables and the Engram tables. Read only
+// after loading.
 #pragma once
 
 #include <atomic>
@@ -23,20 +24,21 @@ namespace tandem::gpu {
 struct ModelOptions {
   std::filesystem::path folder;
   std::string numerics = "serve";
-  std::int64_t max_positions = 0;  // rotation tables cover these and a draft block behind them; 0 = the model's own limit
-  int threads = 1;                 // of this rank
-  bool draft = true;               // load the draft network if the checkpoint has one
+  std::int64_t max_positions =
+      0;              // rotation tables cover these and a draft block behind them; 0 = the model's own limit
+  int threads = 1;    // of this rank
+  bool draft = true;  // load the draft network if the checkpoint has one
   std::filesystem::path cache_folder;  // see EngineOptions
 };
 
 struct Model {
-  ModelConfig config;    // dspark.stages is 0 if the draft network was not loaded
+  ModelConfig config;  // dspark.stages is 0 if the draft network was not loaded
   Numerics numerics;
   ModelWeights weights;
   std::unique_ptr<Ops> ops;
   std::unique_ptr<const RopeTable> rope_plain;       // ratio-0 layers and draft stages
   std::unique_ptr<const RopeTable> rope_compressed;  // ratio > 0: compress_theta with YaRN
-  std::unique_ptr<EngramTables> engram;  // null if the model has none
+  std::unique_ptr<EngramTables> engram;              // null if the model has none
   Communicator* communicator = nullptr;
   std::int64_t max_positions = 0;
 
@@ -46,9 +48,9 @@ struct Model {
   }
 };
 
-// Loads this rank's part. Errors: those of the configuration, the checkpoint and the Engram tables; invalid_argument (numerics name,
-// rank count); cancelled if *stop becomes true.
-Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communicator& communicator, const LoadProgress& progress,
-                                          const std::atomic<bool>* stop);
+// Loads this rank's part. Errors: those of the configuration, the checkpoint and the Engram tables; invalid_argument
+// (numerics name, rank count); cancelled if *stop becomes true.
+Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communicator& communicator,
+                                          const LoadProgress& progress, const std::atomic<bool>* stop);
 
 }  // namespace tandem::gpu

@@ -17,7 +17,8 @@ std::int32_t run_end(const StepContext& step, std::int32_t first, bool image) {
 Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input) {
   const ModelConfig& config = step.config();
   const std::int32_t rows = step.rows.rows();
-  const Routing routing{step.workspace.i32(rows, shape.experts_per_token), step.workspace.f32(rows, shape.experts_per_token)};
+  const Routing routing{step.workspace.i32(rows, shape.experts_per_token),
+                        step.workspace.f32(rows, shape.experts_per_token)};
   const bool two_kinds = shape.image_bias && !weights.bias_vl.empty() && config.image_token_id >= 0;
   for (std::int32_t first = 0; first < rows;) {
     const bool image = two_kinds && step.rows.token(first) == config.image_token_id;
@@ -34,7 +35,8 @@ Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape 
 
 }  // namespace
 
-Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input) {
+Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape,
+                                  const Tensor& input) {
   const Numerics& numerics = step.model.numerics;
   const Routing routing = route_rows(step, weights, shape, input);
   const PartialLinear& down = weights.experts.front().w2;

@@ -1,7 +1,8 @@
 // Sums of partial products over K slices and ranks.
 //
-// A rank holds consecutive K slices, ranks follow each other in K: adding slice after slice, rank after rank, is one fixed order. One
-// rank with two halves and two ranks with one half each therefore add the same numbers in the same order, and round once.
+// A rank holds consecutive K slices, ranks follow each other in K: adding slice after slice, rank after rank, is one
+// fixed order. One rank with two halves and two ranks with one half each therefore add the same numbers in the same
+// order, and round once.
 #include <span>
 
 #include "gpu/model/blocks.hpp"
@@ -39,7 +40,8 @@ Result<Tensor> sum_partials(const StepContext& step, const Tensor& partials) {
   Tensor all = partials;
   if (step.model.ranks() > 1) {
     all = step.workspace.f32(partials.rows * step.model.ranks(), partials.cols);
-    if (auto ok = step.model.communicator->all_gather(bytes_of(partials), writable_bytes_of(all)); !ok) return ok.error();
+    if (auto ok = step.model.communicator->all_gather(bytes_of(partials), writable_bytes_of(all)); !ok)
+      return ok.error();
   }
   add_blocks(all, sum);
   if (step.rounds()) step.ops().round_bf16(sum);

@@ -1,4 +1,5 @@
-// Probe: where a forward pass shows its intermediate tensors, under the names that the golden files use. Off in serving.
+// Probe: where a forward pass shows its intermediate tensors, under the names that the golden files use. Off in
+// serving.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace tandem::gpu {
 class Probe {
  public:
   virtual ~Probe() = default;
-  // `value` is valid during the call only; `shape` multiplies to its elements, the first dimension counts rows or entries.
+  // `value` is valid during the call only; `shape` multiplies to its elements, the first dimension counts rows or
+  // entries.
   virtual void record(const std::string& name, const Tensor& value, const std::vector<std::int64_t>& shape) = 0;
 };
 

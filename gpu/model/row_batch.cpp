@@ -4,7 +4,8 @@
 namespace tandem::gpu {
 
 void RowBatch::add(SequenceState& sequence, std::int64_t first, std::int32_t count) {
-  add_block(sequence, first, sequence.tokens().subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+  add_block(sequence, first,
+            sequence.tokens().subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
 }
 
 void RowBatch::add_block(SequenceState& sequence, std::int64_t first, std::span<const std::int32_t> tokens) {

@@ -1,7 +1,8 @@
-// RowBatch: the rows of one forward pass, whatever they are: prefill chunks, decode rows and verify rows of several sequences.
+// RowBatch: the rows of one forward pass, whatever they are: prefill chunks, decode rows and verify rows of several
+// sequences.
 //
-// A row is one position of one sequence; the rows of a sequence are consecutive and ascending. Blocks look only at a row's own
-// metadata, so a row cannot tell with whom it shares the batch.
+// A row is one position of one sequence; the rows of a sequence are consecutive and ascending. Blocks look only at a
+// row's own metadata, so a row cannot tell with whom it shares the batch.
 #pragma once
 
 #include <cstdint>

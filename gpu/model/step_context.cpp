@@ -5,7 +5,8 @@
 
 namespace tandem::gpu {
 
-void StepContext::show_records(const char* site, RecordFormat format, int n, const std::vector<const std::byte*>& places) const {
+void StepContext::show_records(const char* site, RecordFormat format, int n,
+                               const std::vector<const std::byte*>& places) const {
   if (probe == nullptr) return;
   const Workspace::Scope scope_of_values(workspace);
   const auto rows = static_cast<std::int64_t>(places.size());

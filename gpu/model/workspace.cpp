@@ -46,8 +46,8 @@ Tensor Workspace::f32(std::int64_t rows, std::int64_t cols) {
 }
 
 Tensor Workspace::i32(std::int64_t rows, std::int64_t cols) {
-  return Tensor::i32(reinterpret_cast<std::int32_t*>(take(static_cast<std::size_t>(rows * cols) * sizeof(std::int32_t))), rows,
-                     cols);
+  return Tensor::i32(
+      reinterpret_cast<std::int32_t*>(take(static_cast<std::size_t>(rows * cols) * sizeof(std::int32_t))), rows, cols);
 }
 
 }  // namespace tandem::gpu

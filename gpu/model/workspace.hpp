@@ -1,7 +1,8 @@
 // Workspace: reusable memory for the intermediate tensors of one step.
 //
-// A stack: a Scope gives back everything taken since it began, so a layer's tensors cost the memory of one layer. Memory is kept
-// between steps and merged into one block, so a steady load allocates nothing. Contents are undefined when taken.
+// A stack: a Scope gives back everything taken since it began, so a layer's tensors cost the memory of one layer.
+// Memory is kept between steps and merged into one block, so a steady load allocates nothing. Contents are undefined
+// when taken.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::size_t alignment = 64;
 
-constexpr std::size_t aligned(std::size_t bytes) noexcept { return (bytes + alignment - 1) / alignment * alignment; }
+constexpr std::size_t aligned(std::size_t bytes) noexcept {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 Result<void> check(const CacheLimits& limits, std::int64_t page_tokens) {
   const auto refuse = [](const char* what, std::int64_t found, std::int64_t least) -> Result<void> {
@@ -72,7 +74,8 @@ Result<CacheLayout> plan_caches(const ModelConfig& config, const Numerics& numer
   // A draft pass writes its block behind the newest committed row: the rings must hold that too.
   layout.window_slots = config.window + limits.chunk_rows_max + config.dspark.block_size;
   layout.open_slots = config.dspark.block_size + 3;
-  // After taking back n rows a ring must still hold the window in front of them, an open-group ring the row in front of them.
+  // After taking back n rows a ring must still hold the window in front of them, an open-group ring the row in front of
+  // them.
   layout.rollback_rows = std::min<std::int64_t>(limits.chunk_rows_max, layout.open_slots - 1);
 
   std::int64_t group = 1;

@@ -12,7 +12,8 @@ CachePools::CachePools(CacheLayout layout) : layout_(std::move(layout)) {
     const auto records = static_cast<std::size_t>(source.pages * page_entries);
     entries_.push_back(Buffer::host(records * record_bytes(layout_.entry_format, layout_.head_dim)));
     const bool keys = source.has_index_keys;
-    index_keys_.push_back(keys ? Buffer::host(records * record_bytes(layout_.index_format, layout_.index_dim)) : Buffer{});
+    index_keys_.push_back(keys ? Buffer::host(records * record_bytes(layout_.index_format, layout_.index_dim))
+                               : Buffer{});
   }
   // Lowest numbers are lent first: they lie at the end of the free lists.
   for (int lane = layout_.limits.lanes_max - 1; lane >= 0; --lane) free_lanes_.push_back(lane);
@@ -25,7 +26,8 @@ Result<std::unique_ptr<SequenceState>> CachePools::open(std::int64_t max_tokens)
                  "1 to " + std::to_string(layout_.limits.max_positions)};
   }
   if (free_lanes_.empty()) {
-    return Error{ErrorCode::resource, "lanes", "none free", "fewer than " + std::to_string(layout_.limits.lanes_max) + " open"};
+    return Error{ErrorCode::resource, "lanes", "none free",
+                 "fewer than " + std::to_string(layout_.limits.lanes_max) + " open"};
   }
   const std::int64_t wanted = (max_tokens + layout_.page_tokens - 1) / layout_.page_tokens;
   if (wanted > free_units()) {

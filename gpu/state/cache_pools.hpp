@@ -1,7 +1,7 @@
 // CachePools: all cache memory of one rank, reserved once; lends lanes and page units to sequences.
 //
-// Invariant: free + lent = total for lanes and for units. Which lane or unit a sequence gets never shows in its results. Must outlive
-// its sequences; used by one thread.
+// Invariant: free + lent = total for lanes and for units. Which lane or unit a sequence gets never shows in its
+// results. Must outlive its sequences; used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,13 @@ class CachePools {
   std::int64_t free_units() const noexcept { return static_cast<std::int64_t>(free_units_.size()); }
   int free_lanes() const noexcept { return static_cast<int>(free_lanes_.size()); }
 
-  // Lends a lane and the pages of `max_tokens` positions. Errors: out_of_range (max_tokens is 0 or above max_positions), resource
-  // (no lane or too few pages left).
+  // Lends a lane and the pages of `max_tokens` positions. Errors: out_of_range (max_tokens is 0 or above
+  // max_positions), resource (no lane or too few pages left).
   Result<std::unique_ptr<SequenceState>> open(std::int64_t max_tokens);
 
-  std::byte* lane(int lane) const noexcept { return lanes_.data.get() + static_cast<std::size_t>(lane) * layout_.lane_bytes(); }
+  std::byte* lane(int lane) const noexcept {
+    return lanes_.data.get() + static_cast<std::size_t>(lane) * layout_.lane_bytes();
+  }
   std::byte* entry_pool(int source) const noexcept { return entries_[static_cast<std::size_t>(source)].data.get(); }
   std::byte* index_pool(int source) const noexcept { return index_keys_[static_cast<std::size_t>(source)].data.get(); }
 

@@ -23,7 +23,9 @@ SequenceState::SequenceState(CachePools& pools, int lane, std::vector<std::int32
   tokens_.reserve(static_cast<std::size_t>(capacity_));
 }
 
-SequenceState::~SequenceState() { pools_.release(lane_, units_); }
+SequenceState::~SequenceState() {
+  pools_.release(lane_, units_);
+}
 
 Result<void> SequenceState::append(std::span<const std::int32_t> ids) {
   const auto count = static_cast<std::int64_t>(ids.size());
@@ -60,20 +62,26 @@ RecordRing SequenceState::ring(int index) const noexcept {
   return {base, layout.window_slots, layout.head_dim, layout.window_format};
 }
 
-RecordRing SequenceState::window(int layer) const noexcept { return ring(layer); }
+RecordRing SequenceState::window(int layer) const noexcept {
+  return ring(layer);
+}
 
-RecordRing SequenceState::draft_window(int stage) const noexcept { return ring(pools_.layout().layers + stage); }
+RecordRing SequenceState::draft_window(int stage) const noexcept {
+  return ring(pools_.layout().layers + stage);
+}
 
 PagedRecords SequenceState::entries(int layer) const noexcept {
   const CacheLayout& layout = pools_.layout();
   const int source = layout.source_index(layer);
-  return {pools_.entry_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.head_dim, layout.entry_format};
+  return {pools_.entry_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.head_dim,
+          layout.entry_format};
 }
 
 PagedRecords SequenceState::index_keys(int layer) const noexcept {
   const CacheLayout& layout = pools_.layout();
   const int source = layout.source_index(layer);
-  return {pools_.index_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.index_dim, layout.index_format};
+  return {pools_.index_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.index_dim,
+          layout.index_format};
 }
 
 float* SequenceState::open_row(int layer, std::int64_t position) const noexcept {
@@ -84,6 +92,8 @@ float* SequenceState::open_row(int layer, std::int64_t position) const noexcept 
   return reinterpret_cast<float*>(base) + position % layout.open_slots * 2 * layout.head_dim;
 }
 
-std::int64_t SequenceState::open_slots() const noexcept { return pools_.layout().open_slots; }
+std::int64_t SequenceState::open_slots() const noexcept {
+  return pools_.layout().open_slots;
+}
 
 }  // namespace tandem::gpu

@@ -1,9 +1,9 @@
 // SequenceState: everything one sequence owns between steps, addressed by position.
 //
-// Nothing is appended by a counter: entry j of a cache, slot p of a ring and row p of an open group are functions of the position
-// alone, and what a row may see follows from its own position. Therefore truncate() only lowers the length: whatever rejected rows
-// left behind is invisible until the same positions are written again. It is exact while the rings still hold what the shorter
-// sequence needs; truncation_floor() says down to where.
+// Nothing is appended by a counter: entry j of a cache, slot p of a ring and row p of an open group are functions of
+// the position alone, and what a row may see follows from its own position. Therefore truncate() only lowers the
+// length: whatever rejected rows left behind is invisible until the same positions are written again. It is exact while
+// the rings still hold what the shorter sequence needs; truncation_floor() says down to where.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ class SequenceState {
   std::int64_t capacity() const noexcept { return capacity_; }
   std::span<const std::int32_t> tokens() const noexcept { return tokens_; }
 
-  // Adds ids at the end; a forward pass over their positions must follow. Errors: out_of_range beyond the capacity or beyond
-  // chunk_rows_max ids at once.
+  // Adds ids at the end; a forward pass over their positions must follow. Errors: out_of_range beyond the capacity or
+  // beyond chunk_rows_max ids at once.
   Result<void> append(std::span<const std::int32_t> ids);
-  // Forgets every position >= length. Errors: out_of_range if length is larger than the present one, or neither 0 nor at least
-  // truncation_floor().
+  // Forgets every position >= length. Errors: out_of_range if length is larger than the present one, or neither 0 nor
+  // at least truncation_floor().
   Result<void> truncate(std::int64_t length);
   // Smallest length but 0 to which an exact truncation is possible now.
   std::int64_t truncation_floor() const noexcept;

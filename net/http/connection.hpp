@@ -32,6 +32,7 @@ class ConnectionGate {
   void close();
   std::vector<std::shared_ptr<Connection>> all() const;
   std::size_t size() const;
+  std::size_t limit() const noexcept { return limit_; }
   // Returns whether the last connection left before `deadline`.
   bool wait_empty(std::chrono::steady_clock::time_point deadline);
 

@@ -128,6 +128,7 @@ Result<std::uint16_t> Listener::start(const ListenAddress& address) {
       });
   for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { context->run(); });
   parts_->is_running = true;
+  spdlog::info("listening on {} port {}, at most {} connections", ip->to_string(), port, parts_->gate.limit());
   return port;
 }
 

@@ -38,9 +38,12 @@ BOOST_AUTO_TEST_CASE(the_released_configuration_gives_the_published_constants) {
   const auto golden = test::read_numbers("released.txt");
   const auto made = Geometry::make(test::released_spec());
   BOOST_REQUIRE(made.has_value());
-  check_layers(*made, test::convert<std::uint64_t>(golden.at("multipliers")), test::convert<std::uint64_t>(golden.at("primes")));
-  BOOST_TEST(made->layers[0].offsets == test::convert<std::uint64_t>(golden.at("offsets_1")), boost::test_tools::per_element());
-  BOOST_TEST(made->layers[1].offsets == test::convert<std::uint64_t>(golden.at("offsets_14")), boost::test_tools::per_element());
+  check_layers(*made, test::convert<std::uint64_t>(golden.at("multipliers")),
+               test::convert<std::uint64_t>(golden.at("primes")));
+  BOOST_TEST(made->layers[0].offsets == test::convert<std::uint64_t>(golden.at("offsets_1")),
+             boost::test_tools::per_element());
+  BOOST_TEST(made->layers[1].offsets == test::convert<std::uint64_t>(golden.at("offsets_14")),
+             boost::test_tools::per_element());
   BOOST_TEST(made->columns() == 24);
 }
 
@@ -48,7 +51,8 @@ BOOST_AUTO_TEST_CASE(the_tiny_configuration_gives_the_reference_constants) {
   const auto golden = test::read_numbers("tiny.txt");
   const auto made = Geometry::make(test::tiny_spec());
   BOOST_REQUIRE(made.has_value());
-  check_layers(*made, test::convert<std::uint64_t>(golden.at("multipliers")), test::convert<std::uint64_t>(golden.at("primes")));
+  check_layers(*made, test::convert<std::uint64_t>(golden.at("multipliers")),
+               test::convert<std::uint64_t>(golden.at("primes")));
   U64s offsets;
   for (const auto& layer : made->layers) offsets.insert(offsets.end(), layer.offsets.begin(), layer.offsets.end());
   BOOST_TEST(offsets == test::convert<std::uint64_t>(golden.at("offsets")), boost::test_tools::per_element());
@@ -91,8 +95,14 @@ BOOST_AUTO_TEST_CASE(impossible_numbers_are_refused_by_name) {
       {"engram_compressed_vocab_size", [](GeometrySpec& s) { s.compressed_vocab_size = 0; }},
       {"class of engram_pad_token_id", [](GeometrySpec& s) { s.pad_class = 192; }},
       {"engram_num_embeddings", [](GeometrySpec& s) { s.rows.pop_back(); }},
-      {"engram_layer_ids", [](GeometrySpec& s) { s.layers = {4, 1}; }},
-      {"engram_layer_ids", [](GeometrySpec& s) { s.layers = {4, 4}; }},
+      {"engram_layer_ids",
+       [](GeometrySpec& s) {
+         s.layers = {4, 1};
+       }},
+      {"engram_layer_ids",
+       [](GeometrySpec& s) {
+         s.layers = {4, 4};
+       }},
   };
   for (const Case& item : cases) {
     auto spec = test::tiny_spec();

@@ -36,7 +36,8 @@ BOOST_AUTO_TEST_CASE(released_vectors_are_reproduced) {
   for (const std::size_t layer : {0U, 1U}) {
     const auto rows = hash_at_once(geometry, layer, classes);
     for (std::size_t p = 0; p < classes.size(); ++p) {
-      const auto expected = golden.find("rows_" + std::to_string(geometry.layers[layer].layer) + "_" + std::to_string(p));
+      const auto expected =
+          golden.find("rows_" + std::to_string(geometry.layers[layer].layer) + "_" + std::to_string(p));
       if (expected == golden.end()) continue;
       BOOST_TEST(numbers(std::span(rows).subspan(p * 24, 24)) == expected->second, boost::test_tools::per_element());
       ++compared;
@@ -78,7 +79,8 @@ BOOST_AUTO_TEST_CASE(any_chunking_gives_the_rows_of_the_whole_sequence) {
       const std::size_t size = std::min<std::size_t>(random() % 7, classes.size() - first);  // empty chunks too
       std::vector<RowId> chunk(size * 12);
       const auto history = std::span(classes).first(first);
-      BOOST_REQUIRE(hash_rows(geometry, 1, history.last(std::min<std::size_t>(first, 3)), std::span(classes).subspan(first, size), chunk)
+      BOOST_REQUIRE(hash_rows(geometry, 1, history.last(std::min<std::size_t>(first, 3)),
+                              std::span(classes).subspan(first, size), chunk)
                         .has_value());
       rows.insert(rows.end(), chunk.begin(), chunk.end());
       first += size;
@@ -100,7 +102,8 @@ BOOST_AUTO_TEST_CASE(what_lies_before_a_dead_position_is_never_seen) {
   const auto geometry = Geometry::make(test::tiny_spec()).value();
   const auto after_five = hash_at_once(geometry, 0, std::vector<ClassId>{5, 6, dead_class, 8, 9, 10, 11});
   const auto after_two = hash_at_once(geometry, 0, std::vector<ClassId>{1, 2, dead_class, 8, 9, 10, 11});
-  BOOST_TEST((std::vector<RowId>(after_five.begin() + 24, after_five.end()) == std::vector<RowId>(after_two.begin() + 24, after_two.end())));
+  BOOST_TEST((std::vector<RowId>(after_five.begin() + 24, after_five.end()) ==
+              std::vector<RowId>(after_two.begin() + 24, after_two.end())));
 }
 
 BOOST_AUTO_TEST_CASE(classes_and_sizes_that_do_not_fit_are_refused) {

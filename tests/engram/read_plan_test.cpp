@@ -67,7 +67,8 @@ BOOST_AUTO_TEST_CASE(every_plan_covers_its_rows_within_the_limits) {
         BOOST_REQUIRE_LE(read.request.bytes, slot_bytes);
         BOOST_REQUIRE_LE(read.request.needed, read.request.bytes);
         BOOST_REQUIRE_LE(read.request.offset, layout.begin_of(rows[read.first]));
-        BOOST_REQUIRE_EQUAL(read.request.offset + read.request.needed, layout.begin_of(rows[read.last - 1]) + row_bytes);
+        BOOST_REQUIRE_EQUAL(read.request.offset + read.request.needed,
+                            layout.begin_of(rows[read.last - 1]) + row_bytes);
         next = read.last;
       }
       BOOST_TEST(next == rows.size());

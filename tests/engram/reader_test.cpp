@@ -1,4 +1,5 @@
-// Prefetched rows are the store's rows, with and without the cache; tickets end once; queues are bounded; errors arrive.
+// Prefetched rows are the store's rows, with and without the cache; tickets end once; queues are bounded; errors
+// arrive.
 #include "engram/reader.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -123,7 +124,8 @@ BOOST_AUTO_TEST_CASE(cached_rows_are_the_same_and_are_not_read_again) {
   Setup s({.cache_rows = 400});
   std::vector<int> rows;
   for (int row = 0; row < 60; ++row) rows.push_back(row * 7);
-  for (int round = 0; round < 3; ++round) check_rows_of(s.reader->wait(*s.reader->prefetch(0, ids_of(rows)), soon), rows);
+  for (int round = 0; round < 3; ++round)
+    check_rows_of(s.reader->wait(*s.reader->prefetch(0, ids_of(rows)), soon), rows);
   BOOST_TEST(s.stores[0]->rows_read() == 60U);
   BOOST_TEST(s.reader->stats().cache_hits == 120U);
   BOOST_TEST(s.reader->stats().hit_rate() == 2.0 / 3.0, boost::test_tools::tolerance(1e-9));

@@ -20,8 +20,10 @@ struct Way {
   const char* name;
   bool uring, direct;
 };
-constexpr Way ways[] = {{"io_uring direct", true, true}, {"io_uring buffered", true, false},
-                        {"pread direct", false, true}, {"pread buffered", false, false}};
+constexpr Way ways[] = {{"io_uring direct", true, true},
+                        {"io_uring buffered", true, false},
+                        {"pread direct", false, true},
+                        {"pread buffered", false, false}};
 
 std::shared_ptr<Storage> storage_of(const Way& way, int depth = 8) {
   StorageOptions options;
@@ -169,7 +171,8 @@ BOOST_AUTO_TEST_CASE(packed_files_of_anything_else_are_refused) {
   BOOST_TEST((code_of([](PackedTable& t) { t.info.shape.head_dim = 32; }) == ErrorCode::mismatch));
 
   const auto size = std::filesystem::file_size(path);
-  for (const std::uintmax_t wrong : {size + 1, size - 1, std::uintmax_t{4096}, std::uintmax_t{4095}, std::uintmax_t{0}}) {
+  for (const std::uintmax_t wrong :
+       {size + 1, size - 1, std::uintmax_t{4096}, std::uintmax_t{4095}, std::uintmax_t{0}}) {
     std::filesystem::resize_file(path, wrong);
     BOOST_TEST((open_packed_store(path, packed, storage_of(ways[3])).error().code == ErrorCode::bad_format));
   }
@@ -202,7 +205,8 @@ BOOST_AUTO_TEST_CASE(a_file_cut_after_opening_is_an_io_error_not_zeros) {
       BOOST_REQUIRE(!whole);
       BOOST_TEST((whole.error().code == ErrorCode::io));
       BOOST_TEST((test::read_and_compare(**store, table, {RowId{2000}}).error().code == ErrorCode::io));
-      BOOST_TEST(test::read_and_compare(**store, table, {RowId{1999}}).has_value());  // the engine works on after errors
+      BOOST_TEST(
+          test::read_and_compare(**store, table, {RowId{1999}}).has_value());  // the engine works on after errors
     }
   }
 }
@@ -220,7 +224,8 @@ BOOST_AUTO_TEST_CASE(whichever_operation_fails_the_error_is_clean_and_named) {
       options.open_file = test::failing_opener(plan);
       options.threads = 1 + n % 3;
       auto store = open_shard_store(shard, std::make_shared<Storage>(options));
-      const auto read = store ? test::read_and_compare(**store, table, random_ids(0, 3000, 60, 9)) : Result<void>(store.error());
+      const auto read =
+          store ? test::read_and_compare(**store, table, random_ids(0, 3000, 60, 9)) : Result<void>(store.error());
       if (!plan->fired) {
         BOOST_TEST(read.has_value());
         BOOST_TEST(n > 10);
@@ -264,7 +269,8 @@ BOOST_AUTO_TEST_CASE(several_threads_may_read_one_store) {
         std::vector<E8m0> scales(ids.size() * 2);
         const bool done = store->read(ids, {codes, scales}).has_value();
         const auto* expected = table.codes.data() + (ids[0] == no_row ? 0 : index_of(ids[0]) * 64);
-        const bool same = ids[0] == no_row || std::equal(expected, expected + 64, std::as_bytes(std::span(codes)).data());
+        const bool same =
+            ids[0] == no_row || std::equal(expected, expected + 64, std::as_bytes(std::span(codes)).data());
         const std::lock_guard lock(mutex);
         good += done && same ? 1 : 0;
       });
@@ -283,7 +289,9 @@ BOOST_AUTO_TEST_CASE(a_refused_direct_open_is_announced_once_and_read_buffered) 
   const bool is_refused = !open_direct(shard.codes.file);
   int announced = 0;
   StorageOptions options;
-  options.announce = [&](const std::string& text) { announced += text.find("page cache") != std::string::npos ? 1 : 0; };
+  options.announce = [&](const std::string& text) {
+    announced += text.find("page cache") != std::string::npos ? 1 : 0;
+  };
   const auto store = open_shard(shard, std::make_shared<Storage>(options));
   BOOST_TEST(announced == (is_refused ? 1 : 0));
   BOOST_TEST(test::read_and_compare(*store, table, {RowId{0}, RowId{99}}).has_value());
@@ -298,9 +306,11 @@ BOOST_AUTO_TEST_CASE(the_row_check_passes_embeddings_and_stops_what_cannot_be_ro
     return check_rows(*store).has_value();
   };
   BOOST_TEST(check([](KnownTable&) {}));
-  BOOST_TEST(!check([](KnownTable& t) { for (auto& code : t.codes) code &= std::byte{0x7F}; }));   // one sign
+  BOOST_TEST(!check([](KnownTable& t) {
+    for (auto& code : t.codes) code &= std::byte{0x7F};
+  }));  // one sign
   BOOST_TEST(!check([](KnownTable& t) { std::fill(t.codes.begin(), t.codes.end(), std::byte{0}); }));
-  BOOST_TEST(!check([](KnownTable& t) { t.codes[499 * 64] = std::byte{0x7F}; }));                  // NaN in the last row
+  BOOST_TEST(!check([](KnownTable& t) { t.codes[499 * 64] = std::byte{0x7F}; }));  // NaN in the last row
   BOOST_TEST(!check([](KnownTable& t) { t.scales[0] = std::byte{255}; }));
 }
 

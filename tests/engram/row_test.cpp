@@ -82,6 +82,8 @@ BOOST_AUTO_TEST_CASE(rounding_to_bf16_goes_to_nearest_even) {
   BOOST_TEST(std::isnan(round_to_bf16(bits(0x7F800001))));
 }
 
-BOOST_AUTO_TEST_CASE(no_rows_at_all_are_dequantised_to_nothing) { dequantise({}, {}, {}); }
+BOOST_AUTO_TEST_CASE(no_rows_at_all_are_dequantised_to_nothing) {
+  dequantise({}, {}, {});
+}
 
 BOOST_AUTO_TEST_SUITE_END()

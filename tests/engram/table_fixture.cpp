@@ -9,7 +9,8 @@ namespace {
 
 class FailingFile final : public InputFile {
  public:
-  FailingFile(std::unique_ptr<InputFile> file, std::shared_ptr<FaultPlan> plan) : file_(std::move(file)), plan_(std::move(plan)) {}
+  FailingFile(std::unique_ptr<InputFile> file, std::shared_ptr<FaultPlan> plan)
+      : file_(std::move(file)), plan_(std::move(plan)) {}
   const std::string& name() const noexcept override { return file_->name(); }
   std::uint64_t size() const noexcept override { return file_->size(); }
   std::size_t alignment() const noexcept override { return file_->alignment(); }
@@ -18,9 +19,12 @@ class FailingFile final : public InputFile {
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> out) const override {
     if (!plan_->strikes()) return file_->read_at(offset, out);
     switch (plan_->kind) {
-      case FaultPlan::Kind::error: return Error{ErrorCode::io, name(), "injected failure", ""};
-      case FaultPlan::Kind::short_read: return file_->read_at(offset, out.first(out.size() / 2));
-      case FaultPlan::Kind::end_of_file: return std::size_t{0};
+      case FaultPlan::Kind::error:
+        return Error{ErrorCode::io, name(), "injected failure", ""};
+      case FaultPlan::Kind::short_read:
+        return file_->read_at(offset, out.first(out.size() / 2));
+      case FaultPlan::Kind::end_of_file:
+        return std::size_t{0};
     }
     return std::size_t{0};
   }
@@ -31,7 +35,8 @@ class FailingFile final : public InputFile {
 };
 
 void append(std::vector<std::byte>& to, const std::vector<std::byte>& from, std::size_t first, std::size_t count) {
-  to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first), from.begin() + static_cast<std::ptrdiff_t>(first + count));
+  to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first),
+            from.begin() + static_cast<std::ptrdiff_t>(first + count));
 }
 
 }  // namespace
@@ -81,13 +86,17 @@ Result<void> read_and_compare(RowStore& store, const KnownTable& table, const st
   if (auto read = store.read(ids, {codes, scales}); !read) return read;
   const auto code_at = [&](std::size_t i) { return std::as_bytes(std::span(codes)).subspan(i * head_dim, head_dim); };
   const auto scale_at = [&](std::size_t i) { return std::as_bytes(std::span(scales)).subspan(i * groups, groups); };
-  const auto same = [](std::span<const std::byte> a, std::span<const std::byte> b) { return std::equal(a.begin(), a.end(), b.begin()); };
+  const auto same = [](std::span<const std::byte> a, std::span<const std::byte> b) {
+    return std::equal(a.begin(), a.end(), b.begin());
+  };
   const std::vector<std::byte> zeros(head_dim);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto row = static_cast<std::size_t>(std::max<std::int64_t>(index_of(ids[i]), 0));
     const bool is_empty = ids[i] == no_row;
-    const bool right = same(code_at(i), is_empty ? std::span<const std::byte>(zeros) : std::span(table.codes).subspan(row * head_dim, head_dim)) &&
-                       same(scale_at(i), is_empty ? std::span<const std::byte>(zeros).first(groups) : std::span(table.scales).subspan(row * groups, groups));
+    const bool right = same(code_at(i), is_empty ? std::span<const std::byte>(zeros)
+                                                 : std::span(table.codes).subspan(row * head_dim, head_dim)) &&
+                       same(scale_at(i), is_empty ? std::span<const std::byte>(zeros).first(groups)
+                                                  : std::span(table.scales).subspan(row * groups, groups));
     BOOST_REQUIRE_MESSAGE(right, "row " << index_of(ids[i]) << " at place " << i);
   }
   return {};

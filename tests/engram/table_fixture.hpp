@@ -1,4 +1,5 @@
-// A small table with known rows, written as a packed file and as two shard tensors, and file doubles that fail on demand.
+// A small table with known rows, written as a packed file and as two shard tensors, and file doubles that fail on
+// demand.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ struct KnownTable {
   // Writes both tensors into one file, `gap` bytes before, between and behind them.
   ShardTable write_shard(const TemporaryFolder& folder, std::size_t gap) const;
   // Writes rows [first, last) as a packed file of layer 1; `table` receives what to expect from it.
-  std::filesystem::path write_packed(const TemporaryFolder& folder, std::int64_t first, std::int64_t last, PackedTable& table) const;
+  std::filesystem::path write_packed(const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
+                                     PackedTable& table) const;
 };
 
 // Reads `ids` and returns the error, if any; checks on success that every row is the known one.

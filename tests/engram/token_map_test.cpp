@@ -12,7 +12,9 @@ using namespace tandem::engram;
 
 namespace {
 
-std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 // Byte-level spellings: U+0120 is a blank, U+010A a line feed; "Ã" is the first byte of a two-byte character.
 const std::string tokenizer = R"({"added_tokens":[{"id":0,"content":"<s>"},{"id":9,"content":"<｜User｜>"}],
@@ -21,7 +23,9 @@ const std::string tokenizer = R"({"added_tokens":[{"id":0,"content":"<s>"},{"id"
 const std::vector<ClassId> tokenizer_classes{0, 1, 1, 1, 2, 2, 3, 4, 4, 5};
 const TokenMapSpec tokenizer_spec{10, 6};
 
-std::vector<ClassId> classes_of(const TokenMap& map) { return {map.classes().begin(), map.classes().end()}; }
+std::vector<ClassId> classes_of(const TokenMap& map) {
+  return {map.classes().begin(), map.classes().end()};
+}
 
 ErrorCode build_error(const std::string& json, TokenMapSpec spec = tokenizer_spec) {
   const auto built = TokenMap::build(json, "tokenizer.json", spec);
@@ -42,21 +46,21 @@ BOOST_AUTO_TEST_CASE(texts_that_differ_in_case_accents_or_blanks_share_a_normal_
   const std::pair<const char*, const char*> cases[] = {
       {"The", "the"},
       {" THE\t", "the"},
-      {"\xC3\x89t\xC3\xA9", "ete"},              // É t é
-      {"e\xCC\x81", "e"},                        // e + combining acute
-      {"\xEF\xBC\xA1", "a"},                     // full-width A
-      {"\xEF\xAC\x81", "fi"},                    // ligature fi
-      {"\xC4\xB0", "i"},                         // I with dot above
-      {"\xC3\x9F", "\xC3\x9F"},                  // sharp s has no lower-case change
-      {"\xCE\xA3", "\xCF\x83"},                  // capital sigma, never final
+      {"\xC3\x89t\xC3\xA9", "ete"},  // É t é
+      {"e\xCC\x81", "e"},            // e + combining acute
+      {"\xEF\xBC\xA1", "a"},         // full-width A
+      {"\xEF\xAC\x81", "fi"},        // ligature fi
+      {"\xC4\xB0", "i"},             // I with dot above
+      {"\xC3\x9F", "\xC3\x9F"},      // sharp s has no lower-case change
+      {"\xCE\xA3", "\xCF\x83"},      // capital sigma, never final
       {"a \t\r\n b", "a b"},
       {" ", " "},
       {"\n\n\t", " "},
-      {"\xC2\xA0", " "},                         // no-break space is compatible with a blank
-      {"\xE3\x80\x80", " "},                     // ideographic space too
-      {"\x0B", ""},                              // stripped, but not a blank
-      {"\xCC\x81", ""},                          // nothing but an accent
-      {"\xEE\x80\x80", " "},                     // the reference's sentinel
+      {"\xC2\xA0", " "},      // no-break space is compatible with a blank
+      {"\xE3\x80\x80", " "},  // ideographic space too
+      {"\x0B", ""},           // stripped, but not a blank
+      {"\xCC\x81", ""},       // nothing but an accent
+      {"\xEE\x80\x80", " "},  // the reference's sentinel
       {"", ""},
       {"\xED\x95\x9C", "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"},  // Hangul stays decomposed
   };
@@ -64,10 +68,10 @@ BOOST_AUTO_TEST_CASE(texts_that_differ_in_case_accents_or_blanks_share_a_normal_
 }
 
 BOOST_AUTO_TEST_CASE(partial_characters_and_vanishing_texts_keep_their_own_spelling) {
-  BOOST_TEST(compression_key("Ã") == "Ã");                          // one byte of a longer character
-  BOOST_TEST(compression_key("ï¿½") == "ï¿½");                      // U+FFFD itself
-  BOOST_TEST(compression_key("ÌĤ") == "\xCC\x82");                  // a lone circumflex: its text
-  BOOST_TEST(compression_key("<｜User｜>") == "<|user|>");          // control tokens are text, too
+  BOOST_TEST(compression_key("Ã") == "Ã");                  // one byte of a longer character
+  BOOST_TEST(compression_key("ï¿½") == "ï¿½");              // U+FFFD itself
+  BOOST_TEST(compression_key("ÌĤ") == "\xCC\x82");          // a lone circumflex: its text
+  BOOST_TEST(compression_key("<｜User｜>") == "<|user|>");  // control tokens are text, too
   BOOST_TEST(compression_key("ĠĠ") == " ");
 }
 
@@ -76,8 +80,9 @@ BOOST_AUTO_TEST_CASE(every_byte_has_a_spelling_of_its_own) {
   std::set<std::string> seen;
   for (int point = 33; point < 0x144; ++point) {
     const bool is_used = point <= 126 || (point >= 161 && point != 173);
-    const std::string token = point < 0x80 ? std::string(1, static_cast<char>(point))
-                                           : std::string{static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 63))};
+    const std::string token =
+        point < 0x80 ? std::string(1, static_cast<char>(point))
+                     : std::string{static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 63))};
     const std::string decoded = bytes_of_token(token);
     if (is_used) {
       BOOST_TEST(decoded.size() == 1U);
@@ -105,8 +110,8 @@ BOOST_AUTO_TEST_CASE(tokenizers_that_cannot_be_used_are_refused) {
   BOOST_TEST((build_error("[]") == ErrorCode::bad_format));
   BOOST_TEST((build_error(with("ByteLevel", "Metaspace")) == ErrorCode::bad_format));
   BOOST_TEST((build_error(with("\"vocab\"", "\"words\"")) == ErrorCode::bad_format));
-  BOOST_TEST((build_error(with("\"e\":8", "\"e\":10")) == ErrorCode::bad_format));   // a gap
-  BOOST_TEST((build_error(with("\"e\":8", "\"e\":7")) == ErrorCode::bad_format));    // twice
+  BOOST_TEST((build_error(with("\"e\":8", "\"e\":10")) == ErrorCode::bad_format));  // a gap
+  BOOST_TEST((build_error(with("\"e\":8", "\"e\":7")) == ErrorCode::bad_format));   // twice
   BOOST_TEST((build_error(with("\"content\":\"<s>\"", "\"text\":\"<s>\"")) == ErrorCode::bad_format));
   BOOST_TEST((build_error(tokenizer, {11, 6}) == ErrorCode::mismatch));
   BOOST_TEST((build_error(tokenizer, {10, 7}) == ErrorCode::mismatch));
@@ -140,7 +145,8 @@ BOOST_AUTO_TEST_CASE(the_released_vocabulary_must_have_the_released_digest) {
 }
 
 BOOST_AUTO_TEST_CASE(the_golden_map_of_the_tiny_model_loads) {
-  const auto loaded = TokenMap::load(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/model/ckpt/engram_token_map.i32", {256, 192});
+  const auto loaded =
+      TokenMap::load(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/model/ckpt/engram_token_map.i32", {256, 192});
   BOOST_REQUIRE_MESSAGE(loaded.has_value(), (loaded ? "" : loaded.error().message()));
   BOOST_TEST(loaded->class_of(2) == 2);
 }

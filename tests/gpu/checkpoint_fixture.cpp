@@ -1,5 +1,5 @@
 // Builds the fixture's tensors from the inventory with seeded values that contain no NaN.
-#include "checkpoint_fixture.hpp"
+#include "tests/gpu/checkpoint_fixture.hpp"
 
 #include <stdlib.h>
 
@@ -76,13 +76,17 @@ void must(const Result<void>& result) {
 
 }  // namespace
 
-json::object small_config() { return json::parse(small_config_text).as_object(); }
+json::object small_config() {
+  return json::parse(small_config_text).as_object();
+}
 
 std::filesystem::path released_config_file() {
   return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/gpu/checkpoint_data/deepseek_v41_flash_config.json";
 }
 
-std::filesystem::path golden_checkpoint() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt"; }
+std::filesystem::path golden_checkpoint() {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+}
 
 CheckpointFolder::CheckpointFolder() : config(small_config()) {
   std::string name = (std::filesystem::temp_directory_path() / "tandem-checkpoint-XXXXXX").string();
@@ -93,7 +97,8 @@ CheckpointFolder::CheckpointFolder() : config(small_config()) {
   std::mt19937 random(7);
   for (const ExpectedTensor& tensor : make_inventory(*parsed)) {
     tensors[tensor.name] = random_tensor(stored_values(tensor, tensor.official), random);
-    if (has_scales(tensor.official)) tensors[tensor.scale_name()] = random_tensor(stored_scales(tensor, tensor.official), random);
+    if (has_scales(tensor.official))
+      tensors[tensor.scale_name()] = random_tensor(stored_scales(tensor, tensor.official), random);
   }
   for (std::int32_t token = 0; token < parsed->vocab_size; ++token) {
     token_map.push_back(token % static_cast<std::int32_t>(parsed->engram.compressed_vocab_size));
@@ -109,7 +114,9 @@ std::filesystem::path CheckpointFolder::shard(int number) const {
   return path_ / ("model-0000" + std::to_string(number) + "-of-00002.safetensors");
 }
 
-std::filesystem::path CheckpointFolder::index() const { return path_ / index_file_name; }
+std::filesystem::path CheckpointFolder::index() const {
+  return path_ / index_file_name;
+}
 
 void CheckpointFolder::write() const {
   write_file(path_ / "config.json", json::serialize(config));
@@ -136,7 +143,8 @@ std::string read_file(const std::filesystem::path& path) {
 
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) throw std::runtime_error("cannot write a fixture");
+  if (!file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    throw std::runtime_error("cannot write a fixture");
 }
 
 void edit_file(const std::filesystem::path& path, std::string_view from, std::string_view to) {

@@ -1,4 +1,5 @@
-// A small valid checkpoint of every layer role, built in memory, to be changed by a test and then written to a temporary folder.
+// A small valid checkpoint of every layer role, built in memory, to be changed by a test and then written to a
+// temporary folder.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -15,8 +16,8 @@
 
 namespace tandem::gpu::test {
 
-// Configuration of the fixture: 5 layers (plain; ratio-2 source with Engram; its reader; ratio-1 source that publishes candidates;
-// re-indexing reader), one draft stage, hidden 64; can be cut over 1, 2 and 4 ranks.
+// Configuration of the fixture: 5 layers (plain; ratio-2 source with Engram; its reader; ratio-1 source that publishes
+// candidates; re-indexing reader), one draft stage, hidden 64; can be cut over 1, 2 and 4 ranks.
 boost::json::object small_config();
 
 // The released 40-layer configuration and the golden one.

@@ -3,11 +3,11 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "checkpoint_fixture.hpp"
 #include "gpu/checkpoint/safetensors_writer.hpp"
 #include "gpu/checkpoint/strict_json.hpp"
 #include "gpu/checkpoint/tensor_stream.hpp"
 #include "gpu/checkpoint/verify.hpp"
+#include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
 using namespace tandem::gpu;
@@ -73,8 +73,9 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_does_not_fit_its_shape_is_not_written) {
 }
 
 BOOST_AUTO_TEST_CASE(strict_json_refuses_what_lenient_readers_accept) {
-  for (const char* text : {"", "{", "{}x", "[1]", "3", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":NaN}", "{\"a\":1,\"a\":1}",
-                           "{\"o\":{\"b\":1,\"b\":2}}", "{\"l\":[{\"c\":1,\"c\":2}]}", "{\"\":1,\"\":2}", "{\"a\":1,\"\\u0061\":2}"}) {
+  for (const char* text :
+       {"", "{", "{}x", "[1]", "3", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":NaN}", "{\"a\":1,\"a\":1}",
+        "{\"o\":{\"b\":1,\"b\":2}}", "{\"l\":[{\"c\":1,\"c\":2}]}", "{\"\":1,\"\":2}", "{\"a\":1,\"\\u0061\":2}"}) {
     const auto parsed = parse_strict_json(text, "file");
     BOOST_REQUIRE_MESSAGE(parsed.has_error(), text);
     BOOST_TEST((parsed.error().code == ErrorCode::bad_format));
@@ -100,7 +101,8 @@ BOOST_AUTO_TEST_CASE(the_first_impossible_value_of_each_type_is_found) {
 
 BOOST_AUTO_TEST_CASE(the_report_lists_every_fault_at_once) {
   CheckpointFolder folder;
-  for (const char* name : {"norm.weight", "layers.2.attn.wq_a.weight", "layers.3.hc_ffn_fn"}) folder.tensors.erase(name);
+  for (const char* name : {"norm.weight", "layers.2.attn.wq_a.weight", "layers.3.hc_ffn_fn"})
+    folder.tensors.erase(name);
   folder.tensors["extra"] = {DType::u8, {1}, {std::byte{0}}};
   folder.write();
   const CheckpointReport report = verify_checkpoint(folder.path());

@@ -1,7 +1,8 @@
-// What every communicator promises, checked on all kinds with 1 to 4 ranks: blocks, errors, abort, departure, deadlines.
-#include <boost/test/unit_test.hpp>
+// What every communicator promises, checked on all kinds with 1 to 4 ranks: blocks, errors, abort, departure,
+// deadlines.
 #include <algorithm>
 #include <atomic>
+#include <boost/test/unit_test.hpp>
 #include <latch>
 #include <optional>
 
@@ -25,7 +26,8 @@ test::Members solo_or_threads(int size, std::chrono::milliseconds timeout) {
   return members;
 }
 
-const Kind kinds[] = {{"threads", make_thread_communicators}, {"solo or threads", solo_or_threads}, {"tcp", test::tcp_members}};
+const Kind kinds[] = {
+    {"threads", make_thread_communicators}, {"solo or threads", solo_or_threads}, {"tcp", test::tcp_members}};
 
 bool is_complete(const test::Members& members) {
   return std::all_of(members.begin(), members.end(), [](const auto& member) { return member != nullptr; });
@@ -60,7 +62,9 @@ Errors gather_on(test::Members& members, const std::vector<int>& ranks) {
   return errors;
 }
 
-bool is_code(const std::optional<Error>& error, ErrorCode code) { return error && error->code == code; }
+bool is_code(const std::optional<Error>& error, ErrorCode code) {
+  return error && error->code == code;
+}
 
 }  // namespace
 
@@ -89,7 +93,8 @@ BOOST_AUTO_TEST_CASE(many_small_exchanges_in_a_row_never_mix_rounds) {
       std::atomic<int> wrong = 0;
       test::on_all_ranks(size, [&](int rank) {
         for (int round = 0; round < 1000; ++round) {
-          if (!test::gathers(*members[static_cast<std::size_t>(rank)], round, static_cast<std::size_t>(round % 5) * 8)) ++wrong;
+          if (!test::gathers(*members[static_cast<std::size_t>(rank)], round, static_cast<std::size_t>(round % 5) * 8))
+            ++wrong;
         }
       });
       BOOST_TEST(wrong == 0);
@@ -178,7 +183,8 @@ BOOST_AUTO_TEST_CASE(a_rank_that_does_not_come_is_a_timeout_on_all_others) {
       BOOST_REQUIRE(is_code(errors[static_cast<std::size_t>(rank)], ErrorCode::timeout));
       BOOST_TEST(errors[static_cast<std::size_t>(rank)]->message().find("2") != std::string::npos);
     }
-    // Over TCP the late rank finds the others' blocks waiting, so it may learn only in the next exchange that the group is dead.
+    // Over TCP the late rank finds the others' blocks waiting, so it may learn only in the next exchange that the group
+    // is dead.
     (void)gather_on(members, {2});
     BOOST_TEST(is_code(gather_on(members, {2})[2], ErrorCode::timeout));
   });

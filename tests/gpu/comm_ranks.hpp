@@ -17,7 +17,8 @@ namespace tandem::gpu::test {
 
 using Members = std::vector<std::unique_ptr<Communicator>>;
 
-// Calls body(rank) in `size` threads and waits for all of them. Boost.Test macros belong outside: they are not thread-safe.
+// Calls body(rank) in `size` threads and waits for all of them. Boost.Test macros belong outside: they are not
+// thread-safe.
 inline void on_all_ranks(int size, const std::function<void(int)>& body) {
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&body, rank] { body(rank); });
@@ -62,7 +63,8 @@ inline Members tcp_members(int size, std::chrono::milliseconds timeout = std::ch
 
 // Byte i of what `rank` gives in round `round`.
 inline std::byte pattern(int rank, int round, std::size_t i) {
-  return static_cast<std::byte>(static_cast<std::size_t>(rank) * 71 + static_cast<std::size_t>(round) * 13 + i * 7 + i / 251);
+  return static_cast<std::byte>(static_cast<std::size_t>(rank) * 71 + static_cast<std::size_t>(round) * 13 + i * 7 +
+                                i / 251);
 }
 
 inline std::vector<std::byte> block(int rank, int round, std::size_t bytes) {
@@ -77,10 +79,12 @@ inline bool gathers(Communicator& member, int round, std::size_t bytes, bool in_
   std::vector<std::byte> all(bytes * static_cast<std::size_t>(member.size()));
   const auto own = std::span(all).subspan(bytes * static_cast<std::size_t>(member.rank()), bytes);
   if (in_place) std::copy(local.begin(), local.end(), own.begin());
-  if (!member.all_gather(in_place ? std::span<const std::byte>(own) : std::span<const std::byte>(local), all)) return false;
+  if (!member.all_gather(in_place ? std::span<const std::byte>(own) : std::span<const std::byte>(local), all))
+    return false;
   for (int rank = 0; rank < member.size(); ++rank) {
     const auto expected = block(rank, round, bytes);
-    if (!std::equal(expected.begin(), expected.end(), all.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank)))) {
+    if (!std::equal(expected.begin(), expected.end(),
+                    all.begin() + static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank)))) {
       return false;
     }
   }

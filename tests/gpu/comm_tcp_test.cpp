@@ -208,10 +208,19 @@ BOOST_AUTO_TEST_CASE(frames_that_are_not_due_end_the_group) {
       {ErrorCode::bad_format, [](comm::FrameHeader& h) { h.source = 0; }},
       {ErrorCode::bad_format, [](comm::FrameHeader& h) { h.source = 77; }},
       {ErrorCode::bad_format, [](comm::FrameHeader& h) { h.kind = comm::FrameKind{9}; }},
-      {ErrorCode::bad_format, [](comm::FrameHeader& h) { h.kind = comm::FrameKind::failure; h.bytes = 1 << 30; }},
+      {ErrorCode::bad_format,
+       [](comm::FrameHeader& h) {
+         h.kind = comm::FrameKind::failure;
+         h.bytes = 1 << 30;
+       }},
       {ErrorCode::mismatch, [](comm::FrameHeader& h) { h.sequence = 1; }},
       {ErrorCode::mismatch, [](comm::FrameHeader& h) { h.bytes = 9; }},
-      {ErrorCode::unavailable, [](comm::FrameHeader& h) { h.kind = comm::FrameKind::failure; h.code = 999; h.bytes = 0; }},
+      {ErrorCode::unavailable,
+       [](comm::FrameHeader& h) {
+         h.kind = comm::FrameKind::failure;
+         h.code = 999;
+         h.bytes = 0;
+       }},
   };
   for (const Case& item : cases) {
     ManualPeer peer;

@@ -5,8 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "checkpoint_fixture.hpp"
 #include "gpu/numerics.hpp"
+#include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
 using namespace tandem::gpu;
@@ -15,7 +15,9 @@ namespace {
 
 namespace json = boost::json;
 
-Result<ModelConfig> parse(const json::object& config) { return ModelConfig::parse(json::serialize(config), "config.json"); }
+Result<ModelConfig> parse(const json::object& config) {
+  return ModelConfig::parse(json::serialize(config), "config.json");
+}
 
 ModelConfig released() {
   const auto config = ModelConfig::load(test::released_config_file().parent_path() / "none");
@@ -38,7 +40,8 @@ void check_fault(const Fault& fault) {
     const auto parsed = parse(config);
     BOOST_REQUIRE(parsed.has_error());
     BOOST_TEST((parsed.error().code == ErrorCode::bad_config), parsed.error().message());
-    BOOST_TEST(parsed.error().where.find(std::string("config.json: text_config.") + fault.key) == 0U, parsed.error().message());
+    BOOST_TEST(parsed.error().where.find(std::string("config.json: text_config.") + fault.key) == 0U,
+               parsed.error().message());
     BOOST_TEST(!parsed.error().expected.empty());
   }
 }
@@ -96,31 +99,97 @@ BOOST_AUTO_TEST_CASE(the_golden_configuration_has_its_four_kinds_of_sources) {
 }
 
 BOOST_AUTO_TEST_CASE(every_required_key_is_missed) {
-  for (const char* key :
-       {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "qk_rope_head_dim",
-        "q_lora_rank", "o_lora_rank", "o_groups", "moe_intermediate_size", "n_routed_experts", "n_shared_experts",
-        "num_experts_per_tok", "scoring_func", "topk_method", "norm_topk_prob", "routed_scaling_factor", "swiglu_limit", "hidden_act",
-        "rms_norm_eps", "hc_mult", "hc_sinkhorn_iters", "hc_eps", "sliding_window", "compress_ratios", "kv_source_layer_ids",
-        "index_source_layer_ids", "candidate_topk_blocks", "candidate_block_size", "index_n_heads", "index_head_dim", "index_topk",
-        "rope_theta", "compress_rope_theta", "rope_scaling", "max_position_embeddings", "tie_word_embeddings",
-        "engram_num_embeddings", "engram_max_ngram_size", "engram_n_heads", "engram_head_dim", "engram_vocab_size",
-        "engram_compressed_vocab_size", "engram_pad_token_id", "dspark_block_size", "dspark_noise_token_id",
-        "dspark_target_layer_ids", "dspark_markov_rank", "dspark_n_routed_experts", "dspark_num_experts_per_tok"}) {
+  for (const char* key : {"vocab_size",
+                          "hidden_size",
+                          "num_hidden_layers",
+                          "num_attention_heads",
+                          "num_key_value_heads",
+                          "head_dim",
+                          "qk_rope_head_dim",
+                          "q_lora_rank",
+                          "o_lora_rank",
+                          "o_groups",
+                          "moe_intermediate_size",
+                          "n_routed_experts",
+                          "n_shared_experts",
+                          "num_experts_per_tok",
+                          "scoring_func",
+                          "topk_method",
+                          "norm_topk_prob",
+                          "routed_scaling_factor",
+                          "swiglu_limit",
+                          "hidden_act",
+                          "rms_norm_eps",
+                          "hc_mult",
+                          "hc_sinkhorn_iters",
+                          "hc_eps",
+                          "sliding_window",
+                          "compress_ratios",
+                          "kv_source_layer_ids",
+                          "index_source_layer_ids",
+                          "candidate_topk_blocks",
+                          "candidate_block_size",
+                          "index_n_heads",
+                          "index_head_dim",
+                          "index_topk",
+                          "rope_theta",
+                          "compress_rope_theta",
+                          "rope_scaling",
+                          "max_position_embeddings",
+                          "tie_word_embeddings",
+                          "engram_num_embeddings",
+                          "engram_max_ngram_size",
+                          "engram_n_heads",
+                          "engram_head_dim",
+                          "engram_vocab_size",
+                          "engram_compressed_vocab_size",
+                          "engram_pad_token_id",
+                          "dspark_block_size",
+                          "dspark_noise_token_id",
+                          "dspark_target_layer_ids",
+                          "dspark_markov_rank",
+                          "dspark_n_routed_experts",
+                          "dspark_num_experts_per_tok"}) {
     check_fault({key, nullptr});
   }
 }
 
 BOOST_AUTO_TEST_CASE(values_of_the_wrong_type_or_out_of_range_are_refused) {
-  for (const Fault& fault : std::initializer_list<Fault>{
-           {"hidden_size", "64"}, {"hidden_size", 64.5}, {"hidden_size", 0}, {"hidden_size", -64}, {"hidden_size", 65537},
-           {"hidden_size", 33}, {"vocab_size", std::uint64_t{18446744073709551615U}}, {"vocab_size", json::array{}},
-           {"num_key_value_heads", 2}, {"head_dim", 33}, {"qk_rope_head_dim", 15}, {"qk_rope_head_dim", 32}, {"q_lora_rank", 16},
-           {"o_groups", 3}, {"moe_intermediate_size", 96}, {"num_experts_per_tok", 3}, {"n_shared_experts", 2},
-           {"scoring_func", "softmax"}, {"scoring_func", 1}, {"norm_topk_prob", false}, {"tie_word_embeddings", true},
-           {"rms_norm_eps", "tiny"}, {"rms_norm_eps", -1.0}, {"swiglu_limit", 0}, {"sliding_window", 0},
-           {"max_position_embeddings", (1 << 24) + 1}, {"rope_scaling", 16}, {"rope_theta", 0.5}, {"index_head_dim", 48},
-           {"engram_head_dim", 16}, {"engram_pad_token_id", 64}, {"engram_compressed_vocab_size", 65},
-           {"dspark_noise_token_id", 64}, {"dspark_markov_rank", 33}, {"dspark_num_experts_per_tok", 3}}) {
+  for (const Fault& fault : std::initializer_list<Fault>{{"hidden_size", "64"},
+                                                         {"hidden_size", 64.5},
+                                                         {"hidden_size", 0},
+                                                         {"hidden_size", -64},
+                                                         {"hidden_size", 65537},
+                                                         {"hidden_size", 33},
+                                                         {"vocab_size", std::uint64_t{18446744073709551615U}},
+                                                         {"vocab_size", json::array{}},
+                                                         {"num_key_value_heads", 2},
+                                                         {"head_dim", 33},
+                                                         {"qk_rope_head_dim", 15},
+                                                         {"qk_rope_head_dim", 32},
+                                                         {"q_lora_rank", 16},
+                                                         {"o_groups", 3},
+                                                         {"moe_intermediate_size", 96},
+                                                         {"num_experts_per_tok", 3},
+                                                         {"n_shared_experts", 2},
+                                                         {"scoring_func", "softmax"},
+                                                         {"scoring_func", 1},
+                                                         {"norm_topk_prob", false},
+                                                         {"tie_word_embeddings", true},
+                                                         {"rms_norm_eps", "tiny"},
+                                                         {"rms_norm_eps", -1.0},
+                                                         {"swiglu_limit", 0},
+                                                         {"sliding_window", 0},
+                                                         {"max_position_embeddings", (1 << 24) + 1},
+                                                         {"rope_scaling", 16},
+                                                         {"rope_theta", 0.5},
+                                                         {"index_head_dim", 48},
+                                                         {"engram_head_dim", 16},
+                                                         {"engram_pad_token_id", 64},
+                                                         {"engram_compressed_vocab_size", 65},
+                                                         {"dspark_noise_token_id", 64},
+                                                         {"dspark_markov_rank", 33},
+                                                         {"dspark_num_experts_per_tok", 3}}) {
     check_fault(fault);
   }
 }
@@ -128,18 +197,24 @@ BOOST_AUTO_TEST_CASE(values_of_the_wrong_type_or_out_of_range_are_refused) {
 BOOST_AUTO_TEST_CASE(lists_that_contradict_each_other_are_refused) {
   using list = json::array;
   for (const Fault& fault : std::initializer_list<Fault>{
-           {"compress_ratios", list{0, 2, 2, 1, 1}},         // no entry for the draft stage
-           {"compress_ratios", list{0, 2, 2, 1, 1, 1}},      // a compressed draft stage
-           {"compress_ratios", list{0, 2, 2, 1, 3, 0}},      // a ratio that does not exist
-           {"compress_ratios", list{0, 2, 1, 1, 1, 0}},      // layer 2 reads a ratio-2 source with ratio 1
-           {"kv_source_layer_ids", list{0, 1, 3}},           // a window-only layer as a source
-           {"kv_source_layer_ids", list{3, 1}}, {"kv_source_layer_ids", list{1, 1, 3}}, {"kv_source_layer_ids", list{3}},
-           {"kv_source_layer_ids", list{1, 5}},              // beyond the last layer
+           {"compress_ratios", list{0, 2, 2, 1, 1}},     // no entry for the draft stage
+           {"compress_ratios", list{0, 2, 2, 1, 1, 1}},  // a compressed draft stage
+           {"compress_ratios", list{0, 2, 2, 1, 3, 0}},  // a ratio that does not exist
+           {"compress_ratios", list{0, 2, 1, 1, 1, 0}},  // layer 2 reads a ratio-2 source with ratio 1
+           {"kv_source_layer_ids", list{0, 1, 3}},       // a window-only layer as a source
+           {"kv_source_layer_ids", list{3, 1}},
+           {"kv_source_layer_ids", list{1, 1, 3}},
+           {"kv_source_layer_ids", list{3}},
+           {"kv_source_layer_ids", list{1, 5}},  // beyond the last layer
            {"index_source_layer_ids", list{4, 3, 1}},
-           {"candidate_source_layer_id", 2},                 // not an index source
-           {"candidate_topk_blocks", 2},                     // (2 - 1) * 4 + 1 < 8
-           {"engram_layer_ids", list{5}}, {"engram_num_embeddings", list{36, 37}}, {"engram_num_embeddings", list{}},
-           {"dspark_target_layer_ids", list{4, 3}}, {"dspark_target_layer_ids", list{}}, {"dspark_target_layer_ids", list{5}}}) {
+           {"candidate_source_layer_id", 2},  // not an index source
+           {"candidate_topk_blocks", 2},      // (2 - 1) * 4 + 1 < 8
+           {"engram_layer_ids", list{5}},
+           {"engram_num_embeddings", list{36, 37}},
+           {"engram_num_embeddings", list{}},
+           {"dspark_target_layer_ids", list{4, 3}},
+           {"dspark_target_layer_ids", list{}},
+           {"dspark_target_layer_ids", list{5}}}) {
     check_fault(fault);
   }
 }
@@ -163,8 +238,12 @@ BOOST_AUTO_TEST_CASE(the_root_is_checked_too) {
     const char* key;
     json::value value;
   };
-  for (const Root& root : std::initializer_list<Root>{{"model_type", "deepseek_v4"}, {"eos_token_id", 64}, {"bos_token_id", -1},
-                                                      {"pad_token_id", "2"}, {"text_config", json::array{}}, {"image_token_id", 64},
+  for (const Root& root : std::initializer_list<Root>{{"model_type", "deepseek_v4"},
+                                                      {"eos_token_id", 64},
+                                                      {"bos_token_id", -1},
+                                                      {"pad_token_id", "2"},
+                                                      {"text_config", json::array{}},
+                                                      {"image_token_id", 64},
                                                       {"quantization_config", json::object{{"quant_method", "gptq"}}},
                                                       {"quantization_config", json::object{{"quant_method", "fp8"}}}}) {
     json::object config = test::small_config();

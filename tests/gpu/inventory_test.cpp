@@ -1,10 +1,11 @@
-// The inventory reproduces what is published about the released checkpoint, and the golden checkpoint holds exactly its inventory.
+// The inventory reproduces what is published about the released checkpoint, and the golden checkpoint holds exactly its
+// inventory.
 #include "gpu/checkpoint/inventory.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "checkpoint_fixture.hpp"
+#include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
 using namespace tandem::gpu;
@@ -59,8 +60,8 @@ BOOST_AUTO_TEST_CASE(the_released_configuration_gives_the_published_bytes_of_eve
 
 BOOST_AUTO_TEST_CASE(the_released_configuration_gives_the_published_parameters) {
   const InventoryTotals totals = total(released_inventory());
-  const std::uint64_t backbone = of(totals.parameters, TensorGroup::global) + of(totals.parameters, TensorGroup::layer) +
-                                 of(totals.parameters, TensorGroup::engram);
+  const std::uint64_t backbone = of(totals.parameters, TensorGroup::global) +
+                                 of(totals.parameters, TensorGroup::layer) + of(totals.parameters, TensorGroup::engram);
   BOOST_TEST(backbone == 551'880'835'184U);
   BOOST_TEST(of(totals.parameters, TensorGroup::engram_table) == 196'613'849'600U);
 }
@@ -72,7 +73,8 @@ BOOST_AUTO_TEST_CASE(draft_stages_have_801_798_and_802_tensors) {
     for (const ExpectedTensor& tensor : list) {
       if (tensor.group == TensorGroup::dspark && tensor.layer == stage) part.push_back(tensor);
     }
-    BOOST_TEST(total(part).tensors_all() == (std::vector<std::uint64_t>{801, 798, 802}[static_cast<std::size_t>(stage)]));
+    BOOST_TEST(total(part).tensors_all() ==
+               (std::vector<std::uint64_t>{801, 798, 802}[static_cast<std::size_t>(stage)]));
   }
 }
 
@@ -102,7 +104,8 @@ BOOST_AUTO_TEST_CASE(the_golden_checkpoint_holds_exactly_its_inventory) {
 
 BOOST_AUTO_TEST_CASE(an_optional_tensor_may_be_absent) {
   test::CheckpointFolder folder;
-  for (const char* name : {"layers.0.ffn.gate.bias_vl", "mtp.0.ffn.gate.bias_vl", "mtp.0.confidence_head.proj.weight"}) {
+  for (const char* name :
+       {"layers.0.ffn.gate.bias_vl", "mtp.0.ffn.gate.bias_vl", "mtp.0.confidence_head.proj.weight"}) {
     BOOST_TEST(folder.tensors.erase(name) == 1U);
   }
   folder.write();

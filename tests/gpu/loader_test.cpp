@@ -4,8 +4,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "checkpoint_fixture.hpp"
 #include "gpu/checkpoint/engram_extents.hpp"
+#include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
 using namespace tandem::gpu;
@@ -16,7 +16,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Bytes bytes_of(const Buffer& buffer) { return {buffer.data.get(), buffer.data.get() + buffer.bytes}; }
+Bytes bytes_of(const Buffer& buffer) {
+  return {buffer.data.get(), buffer.data.get() + buffer.bytes};
+}
 
 // The codes and scales of matrices laid below each other.
 struct Joined {
@@ -99,22 +101,32 @@ std::vector<const T*> pick(const Loaded& loaded, Pick pick_one) {
 template <class PickBlock>
 void check_block(const CheckpointFolder& folder, const Loaded& loaded, const std::string& prefix, PickBlock block) {
   const auto rows = [&](const std::string& name, auto field) {
-    check_equal(folder, prefix + name, join_rows(pick<Linear>(loaded, [&](const ModelWeights& w) -> auto& { return field(block(w)); })));
+    check_equal(folder, prefix + name,
+                join_rows(pick<Linear>(
+                    loaded, [&](const ModelWeights& w) -> auto& { return field(block(w)); })));
   };
   const auto columns = [&](const std::string& name, auto field) {
     check_equal(folder, prefix + name,
-                join_columns(pick<PartialLinear>(loaded, [&](const ModelWeights& w) -> auto& { return field(block(w)); })));
+                join_columns(pick<PartialLinear>(
+                    loaded, [&](const ModelWeights& w) -> auto& { return field(block(w)); })));
   };
-  rows("attn.wq_b", [](const BlockWeights& b) -> auto& { return b.attn.wq_b; });
-  columns("attn.wo_b", [](const BlockWeights& b) -> auto& { return b.attn.wo_b; });
+  rows(
+      "attn.wq_b", [](const BlockWeights& b) -> auto& { return b.attn.wq_b; });
+  columns(
+      "attn.wo_b", [](const BlockWeights& b) -> auto& { return b.attn.wo_b; });
   for (std::size_t e = 0; e < 2; ++e) {
     const std::string expert = "ffn.experts." + std::to_string(e);
-    rows(expert + ".w1", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w1; });
-    rows(expert + ".w3", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w3; });
-    columns(expert + ".w2", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w2; });
+    rows(
+        expert + ".w1", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w1; });
+    rows(
+        expert + ".w3", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w3; });
+    columns(
+        expert + ".w2", [e](const BlockWeights& b) -> auto& { return b.moe.experts[e].w2; });
   }
-  rows("ffn.shared_experts.w1", [](const BlockWeights& b) -> auto& { return b.moe.shared.w1; });
-  columns("ffn.shared_experts.w2", [](const BlockWeights& b) -> auto& { return b.moe.shared.w2; });
+  rows(
+      "ffn.shared_experts.w1", [](const BlockWeights& b) -> auto& { return b.moe.shared.w1; });
+  columns(
+      "ffn.shared_experts.w2", [](const BlockWeights& b) -> auto& { return b.moe.shared.w2; });
   std::vector<const Linear*> groups;
   for (const ModelWeights& rank : loaded.ranks) {
     for (const Linear& group : block(rank).attn.wo_a) groups.push_back(&group);
@@ -137,10 +149,14 @@ BOOST_AUTO_TEST_CASE(slices_of_one_two_and_four_ranks_join_to_the_file) {
         check_block(folder, loaded, "layers." + std::to_string(layer) + ".",
                     [layer](const ModelWeights& w) -> const BlockWeights& { return w.layers[layer]; });
       }
-      check_block(folder, loaded, "mtp.0.", [](const ModelWeights& w) -> const BlockWeights& { return w.dspark.stages[0]; });
-      check_equal(folder, "head", join_rows(pick<Linear>(loaded, [](const ModelWeights& w) -> auto& { return w.head; })));
+      check_block(folder, loaded, "mtp.0.",
+                  [](const ModelWeights& w) -> const BlockWeights& { return w.dspark.stages[0]; });
+      check_equal(folder, "head",
+                  join_rows(pick<Linear>(
+                      loaded, [](const ModelWeights& w) -> auto& { return w.head; })));
       check_equal(folder, "mtp.0.markov_head.head",
-                  join_rows(pick<Linear>(loaded, [](const ModelWeights& w) -> auto& { return w.dspark.markov_head; })));
+                  join_rows(pick<Linear>(
+                      loaded, [](const ModelWeights& w) -> auto& { return w.dspark.markov_head; })));
       Bytes sinks;
       for (const ModelWeights& rank : loaded.ranks) {
         const Bytes part = bytes_of(rank.layers[2].attn.sink.values);
@@ -218,11 +234,13 @@ BOOST_AUTO_TEST_CASE(the_size_of_a_piece_does_not_matter) {
 BOOST_AUTO_TEST_CASE(a_matrix_may_be_stored_as_bf16_or_f32_without_scales) {
   for (DType dtype : {DType::bf16, DType::f32}) {
     CheckpointFolder folder;
-    for (const std::string name : {"layers.0.attn.wo_b", "layers.0.ffn.experts.1.w2", "layers.0.ffn.experts.1.w1", "layers.0.attn.wo_a"}) {
+    for (const std::string name :
+         {"layers.0.attn.wo_b", "layers.0.ffn.experts.1.w2", "layers.0.ffn.experts.1.w1", "layers.0.attn.wo_a"}) {
       Stored& stored = folder.at(name + ".weight");
       if (stored.dtype == DType::i8) stored.shape[1] *= 2;
       stored.dtype = dtype;
-      stored.bytes.assign(static_cast<std::size_t>(stored.shape[0] * stored.shape[1]) * element_bytes(dtype), std::byte{0x3E});
+      stored.bytes.assign(static_cast<std::size_t>(stored.shape[0] * stored.shape[1]) * element_bytes(dtype),
+                          std::byte{0x3E});
       for (std::size_t i = 0; i < stored.bytes.size(); i += 3) stored.bytes[i] = static_cast<std::byte>(i % 61);
       folder.tensors.erase(name + ".scale");
     }
@@ -231,7 +249,8 @@ BOOST_AUTO_TEST_CASE(a_matrix_may_be_stored_as_bf16_or_f32_without_scales) {
       const Loaded loaded = load_ranks(folder, ranks);
       const Linear& first = loaded.ranks[0].layers[0].attn.wo_b.slices[0];
       BOOST_TEST((first.format == (dtype == DType::bf16 ? WeightFormat::bf16 : WeightFormat::f32)));
-      check_block(folder, loaded, "layers.0.", [](const ModelWeights& w) -> const BlockWeights& { return w.layers[0]; });
+      check_block(folder, loaded, "layers.0.",
+                  [](const ModelWeights& w) -> const BlockWeights& { return w.layers[0]; });
     }
   }
 }
@@ -292,8 +311,9 @@ BOOST_AUTO_TEST_CASE(ranks_that_do_not_divide_the_model_are_refused) {
     int rank, ranks;
     ErrorCode code;
   };
-  for (const Case& c : {Case{0, 3, ErrorCode::bad_config}, Case{0, 8, ErrorCode::bad_config}, Case{0, 0, ErrorCode::invalid_argument},
-                        Case{2, 2, ErrorCode::invalid_argument}, Case{-1, 2, ErrorCode::invalid_argument}}) {
+  for (const Case& c :
+       {Case{0, 3, ErrorCode::bad_config}, Case{0, 8, ErrorCode::bad_config}, Case{0, 0, ErrorCode::invalid_argument},
+        Case{2, 2, ErrorCode::invalid_argument}, Case{-1, 2, ErrorCode::invalid_argument}}) {
     LoadRequest request;
     request.rank = c.rank;
     request.ranks = c.ranks;

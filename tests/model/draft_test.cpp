@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "golden_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -15,7 +15,8 @@ std::vector<std::int32_t> propose(Rig& rig, SequenceState& sequence, std::int32_
   return drafts->front().tokens;
 }
 
-// Drafts behind `prompt` and behind each forced token, from the recorded anchors; returns how many equal the recorded ones.
+// Drafts behind `prompt` and behind each forced token, from the recorded anchors; returns how many equal the recorded
+// ones.
 int equal_drafts(Rig& rig, const std::string& variant, int steps, std::size_t chunk) {
   const std::string prompt = variant.substr(variant.find('.') + 1);
   const auto sequence = rig.open();
@@ -71,7 +72,8 @@ BOOST_AUTO_TEST_CASE(s32_stages_from_recorded_features_equal_the_reference) {
     const Golden ring = golden("dspark", "s32.p97.prefill." + name + "ring");
     const Golden& seen = recorder.seen[name + "ctx.win_kv"];
     for (std::int64_t row = 0; row < ring.rows(); ++row) {
-      const auto slot = static_cast<std::size_t>(rows.position(static_cast<std::int32_t>(row)) % ring.rows() * ring.cols());
+      const auto slot =
+          static_cast<std::size_t>(rows.position(static_cast<std::int32_t>(row)) % ring.rows() * ring.cols());
       const auto width = static_cast<std::size_t>(ring.cols());
       const double error = relative_l2(std::span(seen.values).subspan(static_cast<std::size_t>(row) * width, width),
                                        std::span(ring.values).subspan(slot, width));
@@ -83,7 +85,8 @@ BOOST_AUTO_TEST_CASE(s32_stages_from_recorded_features_equal_the_reference) {
   const auto expected = golden("dspark", step + "anchor_and_drafts").integers;
   recorder.seen.clear();
   const auto drafts = propose(rig, *sequence, expected.front(), &recorder);
-  BOOST_TEST(drafts == std::vector<std::int32_t>(expected.begin() + 1, expected.end()), boost::test_tools::per_element());
+  BOOST_TEST(drafts == std::vector<std::int32_t>(expected.begin() + 1, expected.end()),
+             boost::test_tools::per_element());
   int compared = 0;
   for (const auto& [name, seen] : recorder.seen) {
     if (!has_golden("dspark", step + name) || seen.values.empty()) continue;

@@ -1,5 +1,5 @@
 // A scheduler of a few lines: prefill in chunks, then decode, all requests at once.
-#include "engine_fixture.hpp"
+#include "tests/model/engine_fixture.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -59,9 +59,13 @@ void take_result(Running& running, const LaneResult& lane) {
 
 }  // namespace
 
-std::filesystem::path golden_checkpoint() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt"; }
+std::filesystem::path golden_checkpoint() {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+}
 
-std::filesystem::path trained_checkpoint() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs/tiny"; }
+std::filesystem::path trained_checkpoint() {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs/tiny";
+}
 
 std::vector<TokenId> Reply::ids() const {
   std::vector<TokenId> result;
@@ -100,7 +104,8 @@ std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
     const auto result = step(plan);
     if (!result) BOOST_FAIL(result.error().message());
     for (const LaneResult& lane : result->lanes) {
-      take_result(*std::find_if(all.begin(), all.end(), [&](const Running& running) { return running.id == lane.id; }), lane);
+      take_result(*std::find_if(all.begin(), all.end(), [&](const Running& running) { return running.id == lane.id; }),
+                  lane);
     }
     plan = {};
   }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <thread>
 
-#include "engine_fixture.hpp"
-#include "golden_fixture.hpp"
+#include "tests/model/engine_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(a_trained_draft_network_saves_steps_and_keeps_the_text) {
     request.drafts = 5;
     const auto reply = driver.run_one(request);
     BOOST_TEST(reply.ids() == plain.ids(), boost::test_tools::per_element());
-    BOOST_TEST_MESSAGE("temperature " << temperature << ": accepted " << reply.accepted << " of " << reply.drafted << ", "
-                                      << reply.steps << " steps instead of " << plain.steps);
+    BOOST_TEST_MESSAGE("temperature " << temperature << ": accepted " << reply.accepted << " of " << reply.drafted
+                                      << ", " << reply.steps << " steps instead of " << plain.steps);
     if (temperature == 0) BOOST_TEST(reply.steps < plain.steps);
   }
 }
@@ -75,7 +75,8 @@ BOOST_AUTO_TEST_CASE(the_text_does_not_depend_on_batch_and_chunks) {
   requests[2].chunk = 33;
   requests[2].drafts = 5;
   const auto together = random_model().run(requests);
-  for (std::size_t i = 0; i < requests.size(); ++i) BOOST_TEST(together[i].ids() == alone[i], boost::test_tools::per_element());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    BOOST_TEST(together[i].ids() == alone[i], boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(skipping_upper_layers_of_a_known_prompt_changes_no_token) {
@@ -107,11 +108,13 @@ BOOST_AUTO_TEST_CASE(the_text_is_the_same_on_one_and_two_ranks) {
   std::vector<std::vector<Reply>> replies(2);
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] { replies[rank] = EngineDriver(golden_checkpoint(), *communicators[rank]).run(requests); });
+    ranks.emplace_back(
+        [&, rank] { replies[rank] = EngineDriver(golden_checkpoint(), *communicators[rank]).run(requests); });
   }
   for (std::thread& rank : ranks) rank.join();
   for (const auto& reply : replies) {
-    for (std::size_t i = 0; i < requests.size(); ++i) BOOST_TEST(reply[i].ids() == expected[i].ids(), boost::test_tools::per_element());
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      BOOST_TEST(reply[i].ids() == expected[i].ids(), boost::test_tools::per_element());
   }
 }
 
@@ -198,7 +201,8 @@ BOOST_AUTO_TEST_CASE(plans_that_break_the_contract_are_refused) {
   refused("too many rows", {.prefill = {{.id = 1, .start = 2, .tokens = std::vector<TokenId>(65, 3)}}});
   refused("decode before sampling", {.decode = {{.id = 1}}});
   refused("work after closing", {.close = {1}, .prefill = {{.id = 1, .start = 2, .tokens = {3}}}});
-  refused("two pieces of work", {.prefill = {{.id = 1, .start = 2, .tokens = {3}}, {.id = 1, .start = 3, .tokens = {4}}}});
+  refused("two pieces of work",
+          {.prefill = {{.id = 1, .start = 2, .tokens = {3}}, {.id = 1, .start = 3, .tokens = {4}}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_field_of_a_plan_enters_its_hash) {

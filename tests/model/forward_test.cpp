@@ -1,10 +1,11 @@
-// End to end against the reference: logits of prompts, decode, odd chunkings, verify bursts with rollback, one and two ranks.
+// End to end against the reference: logits of prompts, decode, odd chunkings, verify bursts with rollback, one and two
+// ranks.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
 
-#include "golden_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -16,14 +17,17 @@ Logits last_rows(const Logits& logits, const Golden& expected) {
   return {logits.end() - static_cast<std::ptrdiff_t>(expected.values.size()), logits.end()};
 }
 
-void append(Logits& all, const Logits& part) { all.insert(all.end(), part.begin(), part.end()); }
+void append(Logits& all, const Logits& part) {
+  all.insert(all.end(), part.begin(), part.end());
+}
 
 Logits decode(Rig& rig, SequenceState& sequence, std::size_t count) {
   const auto tokens = tokens_of("continuation");
   return rig.prefill(sequence, std::span(tokens).first(count), 1);
 }
 
-// Feeds the continuation in bursts of one right token, `right` more right ones and wrong ones up to six rows; takes the wrong ones back.
+// Feeds the continuation in bursts of one right token, `right` more right ones and wrong ones up to six rows; takes the
+// wrong ones back.
 Logits decode_in_bursts(Rig& rig, SequenceState& sequence, std::size_t count) {
   const auto tokens = tokens_of("continuation");
   Logits all;
@@ -46,7 +50,8 @@ std::vector<double> row_errors(const Logits& logits, const Golden& expected) {
   const auto width = static_cast<std::size_t>(expected.cols());
   std::vector<double> errors;
   for (std::size_t row = 0; row < logits.size(); row += width) {
-    errors.push_back(relative_l2(std::span(logits).subspan(row, width), std::span(expected.values).subspan(row, width)));
+    errors.push_back(
+        relative_l2(std::span(logits).subspan(row, width), std::span(expected.values).subspan(row, width)));
   }
   return errors;
 }
@@ -71,13 +76,15 @@ BOOST_AUTO_TEST_CASE(fp32_decode_equals_the_reference) {
     const auto sequence = rig.open();
     rig.feed(*sequence, tokens_of(prompt));
     const Golden expected = golden("decode", "fp32." + prompt);
-    const double error = relative_l2(decode(rig, *sequence, static_cast<std::size_t>(expected.rows())), expected.values);
+    const double error =
+        relative_l2(decode(rig, *sequence, static_cast<std::size_t>(expected.rows())), expected.values);
     BOOST_TEST(error < 1e-5, prompt << ": " << error);
   }
 }
 
-// In step 11 behind p17 three index scores of layer 8 are exactly 0 and only one of them fits into SEL: the reference's choice follows
-// no rule. Everything before that step is equal, and later rows return to it once position 28 has left the windows.
+// In step 11 behind p17 three index scores of layer 8 are exactly 0 and only one of them fits into SEL: the reference's
+// choice follows no rule. Everything before that step is equal, and later rows return to it once position 28 has left
+// the windows.
 BOOST_AUTO_TEST_CASE(fp32_decode_behind_p17_equals_the_reference_but_for_one_tie) {
   Rig& rig = shared_rig("fp32");
   const auto sequence = rig.open();
@@ -96,7 +103,8 @@ BOOST_AUTO_TEST_CASE(fp32_chunks_and_verify_bursts_equal_the_reference) {
     const auto sequence = rig.open();
     const auto tokens = tokens_of("p97");
     const Golden expected = golden("logits", "fp32.p97");
-    const double prefill_error = relative_l2(last_rows(rig.prefill(*sequence, tokens, chunk), expected), expected.values);
+    const double prefill_error =
+        relative_l2(last_rows(rig.prefill(*sequence, tokens, chunk), expected), expected.values);
     BOOST_TEST(prefill_error < 1e-5, "chunks of " << chunk << ": " << prefill_error);
     const Golden decoded = golden("decode", "fp32.p97");
     const double error = relative_l2(decode_in_bursts(rig, *sequence, 64), decoded.values);
@@ -115,8 +123,9 @@ BOOST_AUTO_TEST_CASE(fp32_on_two_ranks_equals_the_reference) {
   BOOST_TEST(error < 1e-5, error);
 }
 
-// FP32 activations with quantised caches: equal, unless a cache value lies so close to the border of two codes that the order of an FP32
-// sum decides. Such a flip (about one in a million values) moves all later rows of its prompt by some percent.
+// FP32 activations with quantised caches: equal, unless a cache value lies so close to the border of two codes that the
+// order of an FP32 sum decides. Such a flip (about one in a million values) moves all later rows of its prompt by some
+// percent.
 BOOST_AUTO_TEST_CASE(q32_rows_equal_the_reference_but_for_single_flipped_bins) {
   Rig& rig = shared_rig("q32");
   std::vector<double> errors;
@@ -136,8 +145,8 @@ BOOST_AUTO_TEST_CASE(q32_rows_equal_the_reference_but_for_single_flipped_bins) {
   BOOST_TEST(errors[errors.size() / 2] < 1e-5);
 }
 
-// Rounded end-to-end logits of a tiny random model differ between any two correct implementations: the bounds are about twice what the
-// reference differs from itself on another machine.
+// Rounded end-to-end logits of a tiny random model differ between any two correct implementations: the bounds are about
+// twice what the reference differs from itself on another machine.
 BOOST_AUTO_TEST_CASE(rounded_numerics_agree_as_well_as_two_references_do) {
   for (const std::string numerics : {"s32", "noq8", "serve"}) {
     Rig& rig = shared_rig(numerics);
@@ -148,8 +157,10 @@ BOOST_AUTO_TEST_CASE(rounded_numerics_agree_as_well_as_two_references_do) {
       const Logits logits = last_rows(rig.feed(*sequence, tokens_of(prompt)), expected);
       const double kl = mean_kl(logits, expected.values, expected.cols());
       const double top1 = same_top1(logits, expected.values, expected.cols());
-      BOOST_TEST_MESSAGE(numerics << " " << prompt << " rel " << relative_l2(logits, expected.values) << " kl " << kl << " top1 " << top1);
-      BOOST_TEST(kl < (expected.rows() < 17 && prompt.size() < 3 ? 0.02 : 0.15), numerics << " " << prompt << ": " << kl);
+      BOOST_TEST_MESSAGE(numerics << " " << prompt << " rel " << relative_l2(logits, expected.values) << " kl " << kl
+                                  << " top1 " << top1);
+      BOOST_TEST(kl < (expected.rows() < 17 && prompt.size() < 3 ? 0.02 : 0.15),
+                 numerics << " " << prompt << ": " << kl);
       BOOST_TEST(top1 >= 0.5, numerics << " " << prompt << ": " << top1);
     }
   }

@@ -1,5 +1,5 @@
 // Reading golden files and running the tiny model.
-#include "golden_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -15,7 +15,9 @@
 namespace tandem::gpu::test {
 namespace {
 
-std::filesystem::path golden_folder() { return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model"; }
+std::filesystem::path golden_folder() {
+  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model";
+}
 
 const SafetensorsFile& golden_file(const std::string& file) {
   static std::map<std::string, SafetensorsFile> files;
@@ -44,7 +46,9 @@ float from_bf16(std::uint16_t bits) {
 
 }  // namespace
 
-bool has_golden(const std::string& file, const std::string& name) { return golden_file(file).find(name) != nullptr; }
+bool has_golden(const std::string& file, const std::string& name) {
+  return golden_file(file).find(name) != nullptr;
+}
 
 Golden golden(const std::string& file, const std::string& name) {
   const TensorEntry* entry = golden_file(file).find(name);

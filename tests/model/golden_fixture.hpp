@@ -73,7 +73,8 @@ class Rig {
 // Returns a shared one-rank rig; sequences of one test must be closed before the next uses it.
 Rig& shared_rig(const std::string& numerics);
 
-// Runs `body` on every rank of a model split over `ranks` threads; returns what rank 0 returned after checking that all ranks agree.
+// Runs `body` on every rank of a model split over `ranks` threads; returns what rank 0 returned after checking that all
+// ranks agree.
 Logits on_ranks(int ranks, const std::string& numerics, const std::function<Logits(Rig&)>& body);
 
 }  // namespace tandem::gpu::test

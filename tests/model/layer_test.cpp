@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "golden_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -32,7 +32,8 @@ void compare(const std::string& name, const Golden& seen) {
 // A pass over p41 whose every layer starts from what the reference recorded.
 class RecordedPass {
  public:
-  explicit RecordedPass(Rig& rig) : rig_(rig), sequence_(rig.open()), step_{*rig.model, workspace_, rows_, &recorder_, {}} {
+  explicit RecordedPass(Rig& rig)
+      : rig_(rig), sequence_(rig.open()), step_{*rig.model, workspace_, rows_, &recorder_, {}} {
     const auto tokens = tokens_of("p41");
     BOOST_REQUIRE(sequence_->append(tokens).has_value());
     rows_.add(*sequence_, 0, static_cast<std::int32_t>(tokens.size()));
@@ -45,7 +46,9 @@ class RecordedPass {
     recorder_.seen.clear();
     Residual residual{to_tensor(workspace_, golden("layers", scope + "stream_in")),
                       to_tensor(workspace_, golden("layers", scope + "pre_in"))};
-    const auto attention = [&](const Tensor& input) { return backbone_attention(step_, layer, input, selection_, false); };
+    const auto attention = [&](const Tensor& input) {
+      return backbone_attention(step_, layer, input, selection_, false);
+    };
     const MoeShape moe{rig_.config().experts_per_token, true};
     const auto& weights = rig_.model->weights.layers[static_cast<std::size_t>(layer)];
     BOOST_REQUIRE(run_block(step_, weights, moe, residual, attention).has_value());
@@ -111,8 +114,9 @@ BOOST_AUTO_TEST_CASE(engram_from_recorded_streams_equals_the_reference) {
   }
 }
 
-// q32 keeps activations in FP32, so a whole pass makes every discrete choice of the reference, until a cache value lies on the border of
-// two codes: in row 38 of layer 0 one is 23.0000076 steps, the border is 23, and its last bit depends on the order of an FP32 sum.
+// q32 keeps activations in FP32, so a whole pass makes every discrete choice of the reference, until a cache value lies
+// on the border of two codes: in row 38 of layer 0 one is 23.0000076 steps, the border is 23, and its last bit depends
+// on the order of an FP32 sum.
 BOOST_AUTO_TEST_CASE(a_whole_q32_pass_makes_the_reference_choices) {
   constexpr std::int64_t rows_before_the_border = 38;
   Rig& rig = shared_rig("q32");
@@ -127,7 +131,8 @@ BOOST_AUTO_TEST_CASE(a_whole_q32_pass_makes_the_reference_choices) {
     const auto count = static_cast<std::size_t>(rows_before_the_border * expected.cols());
     if (expected.values.empty()) {
       BOOST_TEST(std::equal(seen.integers.begin(), seen.integers.begin() + static_cast<std::ptrdiff_t>(count),
-                            expected.integers.begin()), name);
+                            expected.integers.begin()),
+                 name);
     } else {
       const double error = relative_l2(std::span(seen.values).first(count), std::span(expected.values).first(count));
       BOOST_TEST(error < 1e-5, name << ": " << error);

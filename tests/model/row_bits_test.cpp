@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "golden_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(do_not_depend_on_rejected_rows) {
     const Logits logits = rig.feed(*sequence, burst);
     at += right;
     BOOST_REQUIRE(sequence->truncate(static_cast<std::int64_t>(at)).has_value());
-    seen.insert(seen.end(), logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(right) * rig.config().vocab_size);
+    seen.insert(seen.end(), logits.begin(),
+                logits.begin() + static_cast<std::ptrdiff_t>(right) * rig.config().vocab_size);
   }
   BOOST_TEST((seen == reference()));
 }
@@ -99,7 +100,8 @@ BOOST_AUTO_TEST_CASE(are_the_same_on_one_and_two_ranks) {
   BOOST_TEST((on_ranks(2, "serve", whole_prompt) == reference()));
 }
 
-// The exact encoder/decoder shortcut: rows far from the prompt's end skip the upper layers; the end and all later rows cannot tell.
+// The exact encoder/decoder shortcut: rows far from the prompt's end skip the upper layers; the end and all later rows
+// cannot tell.
 BOOST_AUTO_TEST_CASE(do_not_depend_on_the_upper_layers_of_old_rows) {
   Rig& rig = shared_rig("serve");
   BOOST_TEST(upper_rows_needed(rig.config()) == 46);
@@ -118,7 +120,8 @@ BOOST_AUTO_TEST_CASE(do_not_depend_on_the_upper_layers_of_old_rows) {
       rows.add(*sequence, static_cast<std::int64_t>(first), static_cast<std::int32_t>(count));
       const auto needed = static_cast<std::int64_t>(first + count) - (static_cast<std::int64_t>(tokens.size()) - 46);
       ForwardOptions options;
-      options.upper_rows = {static_cast<std::int32_t>(std::clamp<std::int64_t>(needed, 0, static_cast<std::int64_t>(count)))};
+      options.upper_rows = {
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(needed, 0, static_cast<std::int64_t>(count)))};
       auto result = rig.forward->run(rows, options);
       BOOST_REQUIRE(result.has_value());
       last = std::move(*result);
@@ -128,7 +131,8 @@ BOOST_AUTO_TEST_CASE(do_not_depend_on_the_upper_layers_of_old_rows) {
     BOOST_REQUIRE(logits.has_value());
     const auto* row = static_cast<const float*>(logits->data);
     BOOST_TEST(std::equal(row, row + logits->cols, reference().end() - logits->cols), "chunks of " << chunk);
-    BOOST_TEST((rig.prefill(*sequence, std::span(continuation).first(20), 1) == expected), "decode after chunks of " << chunk);
+    BOOST_TEST((rig.prefill(*sequence, std::span(continuation).first(20), 1) == expected),
+               "decode after chunks of " << chunk);
   }
 }
 

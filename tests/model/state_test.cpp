@@ -3,8 +3,8 @@
 #include <cstring>
 #include <set>
 
-#include "golden_fixture.hpp"
 #include "gpu/model/workspace.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -25,7 +25,9 @@ CacheLayout layout_of(std::int64_t kv_tokens) {
   return std::move(*layout);
 }
 
-std::vector<std::int32_t> ids(std::size_t count) { return std::vector<std::int32_t>(count, 7); }
+std::vector<std::int32_t> ids(std::size_t count) {
+  return std::vector<std::int32_t>(count, 7);
+}
 
 }  // namespace
 
@@ -42,7 +44,9 @@ BOOST_AUTO_TEST_CASE(a_page_unit_is_a_whole_page_of_every_pool) {
 
 BOOST_AUTO_TEST_CASE(limits_that_hold_nothing_are_refused) {
   Rig& rig = shared_rig("serve");
-  const auto code = [&](CacheLimits limits) { return plan_caches(rig.config(), rig.model->numerics, limits).error().code; };
+  const auto code = [&](CacheLimits limits) {
+    return plan_caches(rig.config(), rig.model->numerics, limits).error().code;
+  };
   BOOST_TEST((code(limits_of(127)) == ErrorCode::invalid_argument));
   CacheLimits no_lanes = limits_of(1000);
   no_lanes.lanes_max = 0;

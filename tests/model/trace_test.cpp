@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine_fixture.hpp"
-#include "golden_fixture.hpp"
 #include "gpu/checkpoint/safetensors.hpp"
 #include "gpu/trace.hpp"
+#include "tests/model/engine_fixture.hpp"
+#include "tests/model/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(layers_have_the_names_and_shapes_of_the_golden_file) {
   options.numerics = "s32";
   options.layers = true;
   const SafetensorsFile file = run(options);
-  const auto expected = SafetensorsFile::open(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/layers.safetensors");
+  const auto expected =
+      SafetensorsFile::open(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/layers.safetensors");
   BOOST_REQUIRE(expected.has_value());
   int shared = 0;
   for (const TensorEntry& entry : file.tensors()) {
