@@ -1,4 +1,4 @@
-// POSIX sockets behind Socket.
+// POSIX sockets behind Socket: partial transfers, interrupted calls and deadlines are handled here, once.
 #include "gpu/comm/socket.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Names of the finish reasons.
+// Names of the finish reasons, as OpenAI clients read them.
 #include "net/text/parser_events.hpp"
 
 namespace tandem::net::text {

@@ -129,7 +129,8 @@ def report(learner, tokenizer, buckets, stop, with_draft, plan=None):
     """The score table as text."""
     cases = collect(tokenizer, plan or QUICK)
     generate(learner, cases, buckets, stop)
-    lines = [f"{kind:34s} {right:4d}/{asked:4d}  {100.0 * right / asked:5.1f} %" for kind, (right, asked) in judge(cases, tokenizer).items()]
+    scores = judge(cases, tokenizer).items()
+    lines = [f"{kind:34s} {right:4d}/{asked:4d}  {100.0 * right / asked:5.1f} %" for kind, (right, asked) in scores]
     if with_draft:
         for bucket, label in ((buckets[0], "short"), (buckets[1], "medium")):
             mine = [case for case in cases if len(case.answer) > 1 and len(case.ids) <= bucket.length]
