@@ -2,7 +2,7 @@
 //
 // A lone surrogate escape ("\ud83d" without its partner: clients cut emoji) becomes U+FFFD instead of an error. Nesting
 // is bounded so that a hostile body cannot exhaust the stack. Raw invalid UTF-8 is an error, and so is anything after
-// the document.
+// the document. The work is simdjson's; what it leaves unchecked is listed in parse.cpp.
 #pragma once
 
 #include "engram/error.hpp"
@@ -15,7 +15,8 @@ namespace tandem::net::text {
 // Objects and arrays inside each other that a request may have.
 inline constexpr int json_depth_max = 128;
 
-// Returns the document. Error: bad_format, with the byte offset in `where` and what stood there in `found`.
+// Returns the document; any thread may call. Errors: bad_format, with the byte offset of the first fault in `where` and
+// what stood there in `found`; resource for a text of 4 GiB or more, or without memory for the reader's buffers.
 Result<Json> parse_json(std::string_view text);
 
 // Returns whether `text` is one JSON document by the same rules (white space around it allowed).
