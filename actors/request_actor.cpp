@@ -87,11 +87,17 @@ void publish_finish(RequestState& state, FinishReason reason, Clock::time_point 
   });
 }
 
+// A monitor left behind would keep this actor's memory alive for as long as the scheduler lives.
+void leave(Self self) {
+  self->demonitor(self->state.scheduler.address());
+}
+
 void finish(Self self, FinishReason reason, std::string code = {}, std::string message = {}) {
   RequestState& state = self->state;
   if (state.is_over) return;
   state.is_over = true;
   publish_finish(state, reason, self->clock().now());
+  leave(self);
   state.request.sink->on_finished({reason, state.usage, std::move(code), std::move(message)});
   self->quit();
 }
@@ -101,6 +107,7 @@ void reject(Self self, const Rejection& rejection) {
   self->state.is_over = true;
   self->state.board->update([](RuntimeSnapshot& s) { ++s.counters.rejected; });
   self->state.request.sink->on_rejected(rejection);
+  leave(self);
   self->quit();
 }
 

@@ -133,8 +133,11 @@ void SchedulerState::deliver_lane(const gpu::LaneResult& lane) {
   self->request(owners.at(lane.id), options.verdict_timeout, deliver_atom::value,
                 TokenBatch{lane.id, lane.emitted, lane.drafted, lane.accepted})
       .then([this, of_epoch = epoch](const Verdict& verdict) { on_verdict(of_epoch, verdict.id, verdict.is_finished); },
-            // An owner that is gone or does not answer has nobody left to deliver to.
-            [this, of_epoch = epoch, id = lane.id](caf::error&) { on_verdict(of_epoch, id, true); });
+            // An owner that does not answer may only be late: it must hear that its sequence is over.
+            [this, of_epoch = epoch, id = lane.id](caf::error&) {
+              lose(id, "internal_error", "the request did not take its tokens in time");
+              on_verdict(of_epoch, id, true);
+            });
 }
 
 void SchedulerState::on_verdict(std::uint64_t of_epoch, RequestId id, bool is_finished) {

@@ -2,6 +2,7 @@
 #include "actors/supervisor.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
@@ -137,6 +138,7 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
   const bool is_first_start = !state.was_ready;
   stop_group(self, reason);
   if (state.is_stopping) return;
+  spdlog::warn("the ranks are lost: {}", reason);
   if (is_first_start) return die(self, exit_code, reason);
   self->send(state.scheduler, ranks_down_atom::value, reason);
   set_state(self, NodeState::loading, "restoring the ranks: " + reason);
@@ -158,6 +160,7 @@ void on_rank_state(Self self, const RankState& report, const caf::actor& worker)
   state.delay = std::chrono::milliseconds{0};
   const gpu::EngineInfo info = group->info;
   self->send(state.scheduler, ranks_up_atom::value, std::move(*group));
+  if (state.was_ready) spdlog::info("the ranks are back (run {})", state.roster.run_id());
   if (!state.was_ready && state.options.on_ready) state.options.on_ready(info);
   state.was_ready = true;
 }
@@ -191,20 +194,27 @@ std::string refusal_of(const SupervisorState& state, const Hello& hello) {
     return fmt::format("configuration {} here, {} there", state.options.config_hash, hello.config_hash);
   if (hello.rank < 1 || hello.rank >= state.options.ranks)
     return fmt::format("rank {} of {} ranks", hello.rank, state.options.ranks);
-  if (state.hellos.contains(hello.rank)) return fmt::format("rank {} is already taken", hello.rank);
   return {};
+}
+
+// A node that is alive keeps its rank: a second one must not take the place of a rank that serves. It may ask again,
+// for the first one may be dead without our knowing it yet.
+bool is_taken(const SupervisorState& state, const Hello& hello, const caf::actor& node) {
+  const auto holder = state.nodes.find(hello.rank);
+  return (holder != state.nodes.end() && holder->second != node) || state.hellos.contains(hello.rank);
 }
 
 caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor& node) {
   SupervisorState& state = self->state;
+  if (is_taken(state, hello, node))
+    return caf::make_error(caf::sec::runtime_error, fmt::format("rank {} is taken by another node", hello.rank));
   auto promise = self->make_response_promise<Assignment>();
   if (auto refusal = refusal_of(state, hello); !refusal.empty()) {
+    spdlog::warn("rank {} is refused: {}", hello.rank, refusal);
     promise.deliver(Assignment{refusal, "", 0, "", 0});
     return promise;
   }
-  if (auto known = state.nodes.find(hello.rank); known == state.nodes.end() || known->second != node)
-    self->monitor(node);
-  state.nodes[hello.rank] = node;
+  if (state.nodes.emplace(hello.rank, node).second) self->monitor(node);
   state.hellos.emplace(hello.rank, promise);
   try_start(self);
   return promise;

@@ -2,6 +2,7 @@
 #include "actors/worker_node.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <caf/io/all.hpp>
 
@@ -23,6 +24,7 @@ struct WorkerState {
   caf::actor worker;
   std::shared_ptr<RankControl> control;
   std::string run_id;
+  std::string last_reason;  // of the wait; logged when it changes
   bool is_stopping = false;
   std::chrono::steady_clock::time_point head_lost{};
 };
@@ -37,6 +39,8 @@ void die(Self self, int exit_code, const std::string& reason) {
 
 void retry_later(Self self, const std::string& why) {
   WorkerState& state = self->state;
+  if (state.last_reason != why) spdlog::info("waiting for the head: {}", why);
+  state.last_reason = why;
   if (self->clock().now() - state.head_lost > state.options.head_timeout)
     return die(self, exit_peer_lost,
                fmt::format("no head at {}:{}: {}", state.options.node.fabric_host,
@@ -47,6 +51,7 @@ void retry_later(Self self, const std::string& why) {
 void run_rank(Self self, const Assignment& assignment) {
   WorkerState& state = self->state;
   if (!assignment.refusal.empty()) return die(self, exit_usage, "the head refuses this rank: " + assignment.refusal);
+  spdlog::info("rank {} joins run {} of {} ranks", state.options.rank, assignment.run_id, assignment.ranks);
   state.run_id = assignment.run_id;
   state.control = std::make_shared<RankControl>();
   gpu::TcpGroup group;
@@ -106,10 +111,12 @@ void on_down(Self self, const caf::down_msg& down) {
     state.worker = nullptr;
     state.run_id.clear();
     if (state.is_stopping) return self->quit();
+    spdlog::info("rank {} ended; saying hello again", state.options.rank);
     state.head_lost = self->clock().now();
     return retry_later(self, "the rank ended");
   }
   if (!state.head || down.source != state.head.address()) return;
+  spdlog::warn("the head is gone");
   state.head = nullptr;
   state.head_lost = self->clock().now();
   stop_rank(self, "the head is gone");

@@ -34,19 +34,36 @@ std::vector<gpu::TokenId> stop_ids(const text::Tokenizer& tokenizer, const Reque
   if (!fields.ignores_eos)
     for (const Markup markup : {Markup::eos, Markup::user, Markup::system, Markup::assistant, Markup::bos})
       if (const auto id = tokenizer.id(markup)) ids.push_back(engine_id(*id));
-  std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+ApiError too_long(std::int64_t limit, const std::string& tokens) {
+  return {400,
+          fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
+                      limit, tokens),
+          "messages", "context_length_exceeded", 0};
 }
 
 std::optional<ApiError> check_length(const ApiContext& context, std::size_t prompt_tokens) {
   const std::int64_t limit = context.door.snapshot().engine.max_positions;
   if (limit <= 0 || static_cast<std::int64_t>(prompt_tokens) + 1 <= limit) return std::nullopt;
-  return ApiError{
-      400,
-      fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
-                  limit, prompt_tokens),
-      "messages", "context_length_exceeded", 0};
+  return too_long(limit, std::to_string(prompt_tokens));
+}
+
+// No token is longer than B bytes: a text beyond B * limit bytes cannot fit and is not worth the minutes of tokenising
+// it.
+std::optional<ApiError> check_text(const ApiContext& context, const text::ChatRequest& chat) {
+  const std::int64_t limit = context.door.snapshot().engine.max_positions;
+  const auto written = text::write_chat_prompt(chat);
+  if (limit <= 0 || !written) return std::nullopt;
+  std::size_t bytes = 0;
+  for (const auto& segment : written->segments.all())
+    if (const auto* plain = std::get_if<std::string>(&segment)) bytes += plain->size();
+  const std::size_t tokens_min = bytes / std::max<std::size_t>(context.tokenizer.token_bytes_max(), 1);
+  if (static_cast<std::int64_t>(tokens_min) < limit) return std::nullopt;
+  return too_long(limit, fmt::format("at least {}", tokens_min));
 }
 
 }  // namespace
@@ -66,6 +83,7 @@ std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_vie
   auto chat = text::ChatRequest::from_json(*json, context.options.chat);
   if (!chat) return from_request_error(chat.error());
   job.chat = std::move(*chat);
+  if (auto refusal = check_text(context, job.chat)) return refusal;
   auto prompt = text::encode_prompt(job.chat, context.tokenizer);
   if (!prompt) return from_request_error(prompt.error());
   job.prompt = std::move(*prompt);

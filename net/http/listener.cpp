@@ -31,8 +31,20 @@ namespace {
 constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds accept_pause{20};   // after "too many open files"
 constexpr std::chrono::milliseconds hurry_time{1'000};  // for error events after the patience is over
-constexpr std::chrono::milliseconds cut_time{30'000};   // for coroutines to unwind; one may be encoding a long prompt
-constexpr std::size_t descriptors_kept = 128;           // for model files, logs, the console
+constexpr std::chrono::milliseconds cut_time{1'500};  // for coroutines to unwind; one that encodes a prompt ends later
+constexpr std::size_t descriptors_kept = 128;         // for model files, logs, the console
+
+// A handler that throws (memory above all) loses its own connection and nothing else.
+void run_guarded(asio::io_context& context) {
+  for (bool is_running = true; is_running;) {
+    try {
+      context.run();
+      is_running = false;
+    } catch (const std::exception& error) {
+      spdlog::error("a connection ended by an exception: {}", error.what());
+    }
+  }
+}
 
 // One IO thread: its own io_context, so that connections need no strand.
 struct IoThread {
@@ -126,7 +138,7 @@ Result<std::uint16_t> Listener::start(const ListenAddress& address) {
       [](std::exception_ptr failure) {
         if (failure) spdlog::error("the accept loop ended by an exception");
       });
-  for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { context->run(); });
+  for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { run_guarded(*context); });
   parts_->is_running = true;
   spdlog::info("listening on {} port {}, at most {} connections", ip->to_string(), port, parts_->gate.limit());
   return port;

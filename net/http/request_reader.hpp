@@ -25,7 +25,7 @@ struct ReadRefusal {
 class RequestReader {
  public:
   RequestReader(boost::asio::ip::tcp::socket& socket, Deadline& deadline, const Limits& limits)
-      : socket_(socket), deadline_(deadline), limits_(limits), buffer_(2 * limits.header_bytes + 64 * 1024) {}
+      : socket_(socket), deadline_(deadline), limits_(limits), buffer_(limits.header_bytes + 16 * 1024) {}
 
   // Waits for the next request's first byte. False: the peer closed, the idle time passed or the wait was cancelled.
   Awaitable<bool> wait_for_request();
@@ -46,6 +46,8 @@ class RequestReader {
   boost::asio::ip::tcp::socket& socket_;
   Deadline& deadline_;
   const Limits& limits_;
+  // Larger than a head, so that the header limit is what refuses one; below 64 KiB by default, since a trailer field
+  // longer than that makes Beast throw.
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
 };

@@ -32,6 +32,7 @@ HttpServer::HttpServer(actors::FrontDoor& door, const text::Tokenizer& tokenizer
 
 HttpServer::~HttpServer() {
   stop(std::chrono::milliseconds{0});
+  parts_->pool.join();  // its jobs go on in the listener's contexts, which are destroyed before the pool
 }
 
 Result<std::uint16_t> HttpServer::start() {

@@ -28,6 +28,11 @@ Awaitable<void> call(std::function<void()> work) {
 WorkPool::WorkPool(int threads) : pool_(std::make_unique<Pool>(threads)) {}
 
 WorkPool::~WorkPool() {
+  join();
+}
+
+void WorkPool::join() {
+  pool_->threads.stop();
   pool_->threads.join();
 }
 

@@ -11,7 +11,9 @@ namespace tandem::net::http {
 class WorkPool {
  public:
   explicit WorkPool(int threads);
-  ~WorkPool();  // waits for work in progress
+  ~WorkPool();  // as join()
+  // Waits for work in progress and forgets what has not begun. The IO contexts of awaiting coroutines must still exist.
+  void join();
 
   // Runs `work` on a pool thread; the awaiting coroutine goes on afterwards on its own thread. An exception of `work`
   // arrives there.
