@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(layers_have_the_names_and_shapes_of_the_golden_file) {
     BOOST_TEST(entry.shape == golden_entry->shape, entry.name);
     ++shared;
   }
-  BOOST_TEST(shared >= 200);
+  // All but what no engine writes down: margins, scores, raw gates and the unsplit mixes.
+  BOOST_TEST(shared == 180);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_options_write_nothing) {
