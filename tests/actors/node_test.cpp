@@ -39,6 +39,10 @@ struct WaitingSink : TokenSink {
     is_over = true;
     changed.notify_all();
   }
+  bool wait_for_a_token() {
+    std::unique_lock lock{mutex};
+    return changed.wait_for(lock, patience, [this] { return !tokens.empty(); });
+  }
   bool wait() {
     std::unique_lock lock{mutex};
     return changed.wait_for(lock, patience, [this] { return is_over; });
@@ -137,6 +141,7 @@ BOOST_AUTO_TEST_CASE(a_missing_model_is_fatal_and_named) {
 BOOST_AUTO_TEST_CASE(stopping_a_busy_node_ends_its_requests) {
   auto head = start_ready(2);
   auto sink = submit(*head, 10, 240);
+  BOOST_REQUIRE(sink->wait_for_a_token());  // running, so that the drain's deadline is what ends it
   head->stop(std::chrono::milliseconds(50));
   BOOST_REQUIRE(sink->wait());
   BOOST_TEST((sink->finish.reason == FinishReason::error || sink->finish.reason == FinishReason::length));
