@@ -21,15 +21,13 @@ namespace tandem::gpu {
 struct EngineOptions {
   std::filesystem::path model;  // folder in one of the loadable layouts
   std::string numerics = "serve";
-  std::int64_t max_positions = 0;  // longest sequence; 0 = the model's own limit
-  std::int64_t kv_tokens =
-      0;              // positions that the page pools hold over all sequences; 0 = lanes_max * max_positions, capped
-  int lanes_max = 8;  // sequences that may be open at once
-  int chunk_rows_max = 512;  // most rows of one sequence in one step
-  int threads = 0;           // compute threads of this rank; 0 = cores / ranks
-  bool draft = true;         // load and run the draft network if the checkpoint has one
-  std::filesystem::path
-      cache_folder;  // keeps what is costly to derive from the model folder (token map); empty = nothing is kept
+  std::int64_t max_positions = 0;      // longest sequence; 0 = the model's own limit
+  std::int64_t kv_tokens = 0;          // positions in all page pools; 0 = lanes_max * max_positions, capped
+  int lanes_max = 8;                   // sequences that may be open at once
+  int chunk_rows_max = 512;            // most rows of one sequence in one step
+  int threads = 0;                     // compute threads of this rank; 0 = cores / ranks
+  bool draft = true;                   // load and run the draft network if the checkpoint has one
+  std::filesystem::path cache_folder;  // keeps what is costly to derive, e.g. a token map; empty = keep nothing
 };
 
 // What a rank knows about itself once loaded.

@@ -34,8 +34,8 @@ struct SamplingParams {
   std::vector<TokenId> forbidden;  // never sampled
   std::vector<TokenId> stop_ids;   // forbidden while fewer than min_tokens were generated
   std::uint32_t min_tokens = 0;
-  std::int32_t thinking_budget =
-      -1;  // after that many generated tokens force `think_end_id` unless it was already sampled; -1 off
+  // After that many generated tokens force `think_end_id` unless it was already sampled; -1 off.
+  std::int32_t thinking_budget = -1;
   TokenId think_end_id = -1;
 };
 
@@ -44,8 +44,7 @@ struct SequenceOpen {
   SequenceId id = 0;
   SamplingParams sampling;
   std::uint32_t max_tokens_total = 0;  // prompt + generated, bounds its page tables
-  std::vector<TokenId>
-      replayed;  // ids at the end of the prompt that were generated before (recovery): count as generated
+  std::vector<TokenId> replayed;       // end of the prompt that was generated before (recovery): counts as generated
   // Length of the whole prompt, replayed ids included; lets prefill skip the upper layers of rows that nothing later
   // depends on (exact). 0 = unknown: every row runs through all layers.
   std::uint32_t prompt_tokens = 0;

@@ -24,10 +24,9 @@ namespace tandem::gpu {
 struct ModelOptions {
   std::filesystem::path folder;
   std::string numerics = "serve";
-  std::int64_t max_positions =
-      0;              // rotation tables cover these and a draft block behind them; 0 = the model's own limit
-  int threads = 1;    // of this rank
-  bool draft = true;  // load the draft network if the checkpoint has one
+  std::int64_t max_positions = 0;      // rotation tables cover these and a draft block; 0 = the model's own limit
+  int threads = 1;                     // of this rank
+  bool draft = true;                   // load the draft network if the checkpoint has one
   std::filesystem::path cache_folder;  // see EngineOptions
 };
 

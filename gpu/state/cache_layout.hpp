@@ -40,8 +40,8 @@ struct CacheLayout {
   int layers = 0;  // backbone rings of a lane
   int stages = 0;  // draft rings of a lane
   int window = 0;
-  std::int64_t window_slots =
-      0;  // of every ring: window + rows of one step + a draft block, so that a step may write before it attends
+  // Slots of every ring: window + rows of one step + a draft block, so that a step may write before it attends.
+  std::int64_t window_slots = 0;
   std::int64_t open_slots = 0;     // rows of an open-group ring: any accepted length of a verify burst can resume
   std::int64_t rollback_rows = 0;  // rows that may be taken back exactly
   std::int64_t page_tokens = 0;

@@ -1,7 +1,7 @@
 // The engine through its plans: the text does not depend on drafts, batch, chunks, ranks or a replay.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "tests/model/engine_fixture.hpp"
@@ -31,6 +31,41 @@ Request repeating_request(float temperature) {
   request.sampling.seed = 7;
   request.generate = 48;
   return request;
+}
+
+StepPlan opens(SequenceId id, std::uint32_t max_tokens_total) {
+  SequenceOpen open;
+  open.id = id;
+  open.max_tokens_total = max_tokens_total;
+  StepPlan plan;
+  plan.open.push_back(open);
+  return plan;
+}
+
+PrefillWork chunk(SequenceId id, std::uint32_t start, std::vector<TokenId> tokens) {
+  PrefillWork work;
+  work.id = id;
+  work.start = start;
+  work.tokens = std::move(tokens);
+  return work;
+}
+
+StepPlan closes(std::vector<SequenceId> ids) {
+  StepPlan plan;
+  plan.close = std::move(ids);
+  return plan;
+}
+
+StepPlan prefills(std::vector<PrefillWork> work) {
+  StepPlan plan;
+  plan.prefill = std::move(work);
+  return plan;
+}
+
+StepPlan decodes(DecodeWork work) {
+  StepPlan plan;
+  plan.decode.push_back(work);
+  return plan;
 }
 
 }  // namespace
@@ -125,9 +160,7 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_plans_stop) {
   for (std::size_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
       EngineDriver driver(golden_checkpoint(), *communicators[rank]);
-      StepPlan plan;
-      plan.open.push_back({.id = rank + 1, .max_tokens_total = 10});
-      codes[rank] = driver.step(plan).error().code;
+      codes[rank] = driver.step(opens(rank + 1, 10)).error().code;
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -161,14 +194,14 @@ BOOST_AUTO_TEST_CASE(logprobs_are_those_of_the_models_own_logits) {
 
 BOOST_AUTO_TEST_CASE(a_full_sequence_emits_nothing_more_and_harms_no_other) {
   EngineDriver driver(golden_checkpoint(), 1);
-  StepPlan plan;
-  plan.open.push_back({.id = 5, .max_tokens_total = 4});
-  plan.prefill.push_back({.id = 5, .tokens = {1, 2, 3}, .sample = true, .next_drafts = 5});
+  StepPlan plan = opens(5, 4);
+  plan.prefill.push_back(chunk(5, 0, {1, 2, 3}));
+  plan.prefill.back().sample = true;
+  plan.prefill.back().next_drafts = 5;
   auto result = driver.step(plan);
   BOOST_REQUIRE(result.has_value());
   BOOST_TEST(result->lanes.front().emitted.size() == 1U);
-  StepPlan decode;
-  decode.decode.push_back({5, 5, 5});
+  const StepPlan decode = decodes({5, 5, 5});
   result = driver.step(decode);
   BOOST_REQUIRE(result.has_value());
   BOOST_TEST(result->lanes.front().length == 4U);
@@ -182,33 +215,33 @@ BOOST_AUTO_TEST_CASE(a_full_sequence_emits_nothing_more_and_harms_no_other) {
 BOOST_AUTO_TEST_CASE(plans_that_break_the_contract_are_refused) {
   const auto refused = [](const char* what, const StepPlan& plan) {
     EngineDriver driver(golden_checkpoint(), 2);
-    StepPlan open;
-    open.open.push_back({.id = 1, .max_tokens_total = 100});
-    open.prefill.push_back({.id = 1, .tokens = {1, 2}});
+    StepPlan open = opens(1, 100);
+    open.prefill.push_back(chunk(1, 0, {1, 2}));
     BOOST_REQUIRE(driver.step(open).has_value());
     const auto result = driver.step(plan);
     BOOST_REQUIRE_MESSAGE(!result.has_value(), what);
     BOOST_TEST((result.error().code == ErrorCode::invalid_argument), what << ": " << result.error().message());
     BOOST_TEST((driver.step({}).error().code == ErrorCode::unavailable), what);
   };
-  refused("unknown id", {.close = {9}});
-  refused("closed twice", {.close = {1, 1}});
-  refused("opened while open", {.open = {{.id = 1, .max_tokens_total = 5}}});
-  refused("no tokens in total", {.open = {{.id = 2, .max_tokens_total = 0}}});
-  refused("wrong start", {.prefill = {{.id = 1, .start = 1, .tokens = {3}}}});
-  refused("empty chunk", {.prefill = {{.id = 1, .start = 2}}});
-  refused("token outside the vocabulary", {.prefill = {{.id = 1, .start = 2, .tokens = {256}}}});
-  refused("too many rows", {.prefill = {{.id = 1, .start = 2, .tokens = std::vector<TokenId>(65, 3)}}});
-  refused("decode before sampling", {.decode = {{.id = 1}}});
-  refused("work after closing", {.close = {1}, .prefill = {{.id = 1, .start = 2, .tokens = {3}}}});
-  refused("two pieces of work",
-          {.prefill = {{.id = 1, .start = 2, .tokens = {3}}, {.id = 1, .start = 3, .tokens = {4}}}});
+  refused("unknown id", closes({9}));
+  refused("closed twice", closes({1, 1}));
+  refused("opened while open", opens(1, 5));
+  refused("no tokens in total", opens(2, 0));
+  refused("wrong start", prefills({chunk(1, 1, {3})}));
+  refused("empty chunk", prefills({chunk(1, 2, {})}));
+  refused("token outside the vocabulary", prefills({chunk(1, 2, {256})}));
+  refused("too many rows", prefills({chunk(1, 2, std::vector<TokenId>(65, 3))}));
+  refused("decode before sampling", decodes({1, 0, 0}));
+  refused("too many drafts", decodes({1, 6, 0}));
+  refused("two pieces of work", prefills({chunk(1, 2, {3}), chunk(1, 3, {4})}));
+  StepPlan used_after_closing = closes({1});
+  used_after_closing.prefill.push_back(chunk(1, 2, {3}));
+  refused("work after closing", used_after_closing);
 }
 
 BOOST_AUTO_TEST_CASE(every_field_of_a_plan_enters_its_hash) {
-  StepPlan plan;
-  plan.open.push_back({.id = 1, .max_tokens_total = 5});
-  plan.prefill.push_back({.id = 1, .tokens = {1, 2}});
+  StepPlan plan = opens(1, 5);
+  plan.prefill.push_back(chunk(1, 0, {1, 2}));
   const std::uint64_t hash = plan.hash();
   StepPlan other = plan;
   BOOST_TEST(other.hash() == hash);
