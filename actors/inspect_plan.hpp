@@ -20,11 +20,12 @@ typename Inspector::result_type inspect(Inspector& f, SamplingParams& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, SequenceOpen& x) {
-  return f(caf::meta::type_name("tandem::SequenceOpen"), x.id, x.sampling, x.max_tokens_total, x.replayed);
+  return f(caf::meta::type_name("tandem::SequenceOpen"), x.id, x.sampling, x.max_tokens_total, x.replayed,
+           x.prompt_tokens);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PrefillWork& x) {
-  return f(caf::meta::type_name("tandem::PrefillWork"), x.id, x.start, x.tokens, x.sample);
+  return f(caf::meta::type_name("tandem::PrefillWork"), x.id, x.start, x.tokens, x.sample, x.next_drafts);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, DecodeWork& x) {
