@@ -25,6 +25,12 @@ CacheLayout layout_of(std::int64_t kv_tokens) {
   return std::move(*layout);
 }
 
+std::unique_ptr<SequenceState> opened(CachePools& pools, std::int64_t max_tokens) {
+  auto sequence = pools.open(max_tokens);
+  BOOST_REQUIRE(sequence.has_value());
+  return std::move(*sequence);
+}
+
 std::vector<std::int32_t> ids(std::size_t count) {
   return std::vector<std::int32_t>(count, 7);
 }
@@ -82,7 +88,7 @@ BOOST_AUTO_TEST_CASE(no_two_places_of_open_sequences_overlap) {
   std::set<const std::byte*> places;
   std::size_t expected = 0;
   for (const std::int64_t tokens : {200, 300}) {
-    open.push_back(std::move(*pools.open(tokens)));
+    open.push_back(opened(pools, tokens));
     const SequenceState& sequence = *open.back();
     for (const SourceLayout& source : pools.layout().sources) {
       for (std::int64_t entry = 0; entry < tokens / source.ratio; ++entry) {
@@ -107,7 +113,7 @@ BOOST_AUTO_TEST_CASE(no_two_places_of_open_sequences_overlap) {
 
 BOOST_AUTO_TEST_CASE(truncation_is_refused_where_the_rings_no_longer_reach) {
   CachePools pools(layout_of(1000));
-  const auto sequence = std::move(*pools.open(100));
+  const auto sequence = opened(pools, 100);
   const std::int64_t reach = pools.layout().rollback_rows;
   BOOST_TEST(reach == 7);  // block of 5 drafts, the anchor, and the open row in front
   for (int step = 0; step < 3; ++step) BOOST_REQUIRE(sequence->append(ids(20)).has_value());
@@ -122,7 +128,7 @@ BOOST_AUTO_TEST_CASE(truncation_is_refused_where_the_rings_no_longer_reach) {
 
 BOOST_AUTO_TEST_CASE(a_sequence_never_grows_beyond_its_limits) {
   CachePools pools(layout_of(1000));
-  const auto sequence = std::move(*pools.open(40));
+  const auto sequence = opened(pools, 40);
   BOOST_TEST((sequence->append(ids(33)).error().code == ErrorCode::out_of_range));
   BOOST_TEST(sequence->append(ids(32)).has_value());
   BOOST_TEST((sequence->append(ids(9)).error().code == ErrorCode::out_of_range));
