@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(stop_with_patience_lets_a_stream_finish) {
   HttpClient client = connect();
   client.send(stream_request);
   client.read_head();
-  auto stopping = std::async(std::launch::async, [&] { return server.stop(5s); });
+  auto stopping = std::async(std::launch::async, [&] { return server.stop(60s); });
   door.emit(0, tokens_of("ok"));
   door.emit(0, end_of_turn());
   door.finish(0, actors::FinishReason::stop);
@@ -134,9 +134,9 @@ BOOST_AUTO_TEST_CASE(stop_without_patience_ends_streams_with_an_error_event) {
 BOOST_AUTO_TEST_CASE(stop_closes_idle_connections_and_may_be_repeated) {
   HttpClient idle = connect();
   BOOST_TEST(idle.get("/livez").status == 200);
-  BOOST_TEST(server.stop(5s) == 0U);
+  BOOST_TEST(server.stop(60s) == 0U);
   BOOST_TEST(idle.is_closed_by_server());
-  BOOST_TEST(server.stop(5s) == 0U);
+  BOOST_TEST(server.stop(60s) == 0U);
   BOOST_CHECK_THROW(connect(), std::runtime_error);
 }
 

@@ -72,7 +72,7 @@ actors::RuntimeSnapshot FakeFrontDoor::snapshot() const {
 }
 
 FakeFrontDoor::Held& FakeFrontDoor::wait_for(std::unique_lock<std::mutex>& lock, std::size_t index) {
-  if (!changed_.wait_for(lock, 5s, [&] { return requests_.size() > index; }))
+  if (!changed_.wait_for(lock, 60s, [&] { return requests_.size() > index; }))
     throw std::runtime_error("no such request came");
   return *requests_[index];
 }
@@ -114,7 +114,7 @@ void FakeFrontDoor::finish(std::size_t index, actors::FinishReason reason, std::
 bool FakeFrontDoor::wait_cancelled(std::size_t index) {
   std::unique_lock lock{mutex_};
   Held& held = wait_for(lock, index);
-  return changed_.wait_for(lock, 5s, [&] { return held.is_cancelled; });
+  return changed_.wait_for(lock, 60s, [&] { return held.is_cancelled; });
 }
 
 std::size_t FakeFrontDoor::submitted() const {

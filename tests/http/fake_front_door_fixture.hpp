@@ -36,11 +36,11 @@ class FakeFrontDoor final : public actors::FrontDoor {
   std::optional<actors::Rejection> rejection;
   actors::RuntimeSnapshot state;
 
-  // For held requests, by their order of arrival (0, 1, ...). Each waits up to 5 s for the request to arrive.
+  // For held requests, by their order of arrival (0, 1, ...). Each waits up to a minute for the request to arrive.
   actors::GenerationRequest request(std::size_t index);
   bool emit(std::size_t index, std::vector<gpu::SampledToken> tokens);  // what the sink answered
   void finish(std::size_t index, actors::FinishReason reason, std::string error_code = "", std::string error = "");
-  // Returns whether the request was cancelled within 5 s.
+  // Returns whether the request was cancelled within a minute.
   bool wait_cancelled(std::size_t index);
   std::size_t submitted() const;
 

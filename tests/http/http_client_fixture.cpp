@@ -17,7 +17,7 @@
 namespace tandem::net::http::test {
 
 HttpClient::HttpClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  const timeval limit{5, 0};
+  const timeval limit{60, 0};  // a loaded machine may stand still for seconds
   ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   sockaddr_in address{};

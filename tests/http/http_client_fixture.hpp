@@ -1,4 +1,4 @@
-// A blocking client that sends whatever bytes a test wants and reads answers strictly. Every wait ends after 5 s.
+// A blocking client that sends whatever bytes a test wants and reads answers strictly. Every wait ends after a minute.
 #pragma once
 
 #include <cstdint>

@@ -10,18 +10,32 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ServerOptions tight_options() {
-  ServerOptions options = ServerFixture::default_options();
-  options.limits.header_read = 150ms;
-  options.limits.body_stall = 150ms;
-  options.limits.idle = 200ms;
-  options.limits.body_bytes = 2000;
-  options.limits.connections = 4;
-  return options;
-}
+struct SmallServer : ServerFixture {
+  SmallServer() : ServerFixture(small_options()) {}
+  static ServerOptions small_options() {
+    ServerOptions options = default_options();
+    options.limits.body_bytes = 2000;
+    return options;
+  }
+};
 
-struct TightServer : ServerFixture {
-  TightServer() : ServerFixture(tight_options()) {}
+struct CrowdedServer : ServerFixture {
+  CrowdedServer() : ServerFixture(crowded_options()) {}
+  static ServerOptions crowded_options() {
+    ServerOptions options = default_options();
+    options.limits.connections = 4;
+    return options;
+  }
+};
+
+struct ImpatientServer : ServerFixture {
+  ImpatientServer() : ServerFixture(impatient_options()) {}
+  static ServerOptions impatient_options() {
+    ServerOptions options = default_options();
+    options.limits.header_read = options.limits.body_stall = 150ms;
+    options.limits.idle = 200ms;
+    return options;
+  }
 };
 
 struct BadRequest {
@@ -63,7 +77,7 @@ std::vector<BadRequest> bad_requests() {
 
 BOOST_AUTO_TEST_SUITE(transport)
 
-BOOST_FIXTURE_TEST_CASE(every_broken_request_gets_its_status_and_an_error_object, TightServer) {
+BOOST_FIXTURE_TEST_CASE(every_broken_request_gets_its_status_and_an_error_object, SmallServer) {
   for (const BadRequest& bad : bad_requests()) {
     BOOST_TEST_CONTEXT(bad.bytes.substr(0, 100)) {
       HttpClient client = connect();
@@ -77,14 +91,14 @@ BOOST_FIXTURE_TEST_CASE(every_broken_request_gets_its_status_and_an_error_object
   BOOST_TEST(get("/health").status == 200);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_body_of_exactly_the_limit_is_read, TightServer) {
+BOOST_FIXTURE_TEST_CASE(a_body_of_exactly_the_limit_is_read, SmallServer) {
   door.script = answer_script({"</think>", "ok"});
   std::string body = chat_body();
   body.resize(2000, ' ');
   BOOST_TEST(chat(body).status == 200);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_slow_header_and_a_slow_body_time_out, TightServer) {
+BOOST_FIXTURE_TEST_CASE(a_slow_header_and_a_slow_body_time_out, ImpatientServer) {
   HttpClient header = connect();
   header.send("GET /health HT");
   BOOST_TEST(header.read_answer().status == 408);
@@ -93,7 +107,7 @@ BOOST_FIXTURE_TEST_CASE(a_slow_header_and_a_slow_body_time_out, TightServer) {
   BOOST_TEST(body.read_answer().status == 408);
 }
 
-BOOST_FIXTURE_TEST_CASE(an_idle_connection_is_closed_without_a_word, TightServer) {
+BOOST_FIXTURE_TEST_CASE(an_idle_connection_is_closed_without_a_word, ImpatientServer) {
   HttpClient client = connect();
   BOOST_TEST(client.is_closed_by_server());
   HttpClient used = connect();
@@ -101,7 +115,7 @@ BOOST_FIXTURE_TEST_CASE(an_idle_connection_is_closed_without_a_word, TightServer
   BOOST_TEST(used.is_closed_by_server());
 }
 
-BOOST_FIXTURE_TEST_CASE(one_connection_too_many_is_told_503, TightServer) {
+BOOST_FIXTURE_TEST_CASE(one_connection_too_many_is_told_503, CrowdedServer) {
   std::vector<HttpClient> clients;
   for (int i = 0; i < 4; ++i) {
     clients.push_back(connect());
