@@ -2,8 +2,9 @@
 #include "tests/model/engine_fixture.hpp"
 
 #include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <numeric>
+
+#include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -17,7 +18,7 @@ std::unique_ptr<Engine> load(const std::filesystem::path& model, Communicator& c
   options.chunk_rows_max = 64;
   options.threads = communicator.size() > 1 ? 1 : 2;
   auto engine = load_engine(options, communicator, {}, nullptr);
-  if (!engine) BOOST_FAIL(engine.error().message());
+  if (!engine) demand(false, engine.error().message());
   return std::move(*engine);
 }
 
@@ -48,13 +49,13 @@ void add_work(StepPlan& plan, const Running& running) {
 }
 
 void take_result(Running& running, const LaneResult& lane) {
-  BOOST_REQUIRE_EQUAL(lane.error, "");
+  demand(lane.error.empty(), lane.error);
   running.fed = std::min<std::uint32_t>(lane.length, static_cast<std::uint32_t>(running.request.prompt.size()));
   running.reply.tokens.insert(running.reply.tokens.end(), lane.emitted.begin(), lane.emitted.end());
   running.reply.drafted += lane.drafted;
   running.reply.accepted += lane.accepted;
   ++running.reply.steps;
-  BOOST_TEST(lane.emitted.size() <= lane.drafted + 1U);
+  demand(lane.emitted.size() <= lane.drafted + 1U, "more tokens than rows");
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
       if (!running.is_done()) add_work(plan, running);
     }
     const auto result = step(plan);
-    if (!result) BOOST_FAIL(result.error().message());
+    if (!result) demand(false, result.error().message());
     for (const LaneResult& lane : result->lanes) {
       take_result(*std::find_if(all.begin(), all.end(), [&](const Running& running) { return running.id == lane.id; }),
                   lane);
@@ -115,7 +116,7 @@ std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
     running.reply.tokens.resize(running.request.generate);
     replies.push_back(std::move(running.reply));
   }
-  BOOST_REQUIRE(step(plan).has_value());
+  demand(step(plan).has_value(), "closing failed");
   return replies;
 }
 

@@ -1,11 +1,10 @@
 // The engine through its plans: the text does not depend on drafts, batch, chunks, ranks or a replay.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <thread>
 
 #include "tests/model/engine_fixture.hpp"
 #include "tests/model/golden_fixture.hpp"
+#include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -139,14 +138,10 @@ BOOST_AUTO_TEST_CASE(the_text_is_the_same_on_one_and_two_ranks) {
   std::vector<Request> requests{request_for("p97", 1), request_for("p34")};
   requests[0].drafts = 3;
   const auto expected = random_model().run(requests);
-  const auto communicators = make_thread_communicators(2, std::chrono::seconds(60));
   std::vector<std::vector<Reply>> replies(2);
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back(
-        [&, rank] { replies[rank] = EngineDriver(golden_checkpoint(), *communicators[rank]).run(requests); });
-  }
-  for (std::thread& rank : ranks) rank.join();
+  on_each_rank(2, [&](Communicator& member) {
+    replies[static_cast<std::size_t>(member.rank())] = EngineDriver(golden_checkpoint(), member).run(requests);
+  });
   for (const auto& reply : replies) {
     for (std::size_t i = 0; i < requests.size(); ++i)
       BOOST_TEST(reply[i].ids() == expected[i].ids(), boost::test_tools::per_element());
@@ -154,16 +149,12 @@ BOOST_AUTO_TEST_CASE(the_text_is_the_same_on_one_and_two_ranks) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_with_different_plans_stop) {
-  const auto communicators = make_thread_communicators(2, std::chrono::seconds(60));
   std::vector<ErrorCode> codes(2, ErrorCode::internal);
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      EngineDriver driver(golden_checkpoint(), *communicators[rank]);
-      codes[rank] = driver.step(opens(rank + 1, 10)).error().code;
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
+  on_each_rank(2, [&](Communicator& member) {
+    EngineDriver driver(golden_checkpoint(), member);
+    const auto result = driver.step(opens(static_cast<SequenceId>(member.rank() + 1), 10));
+    if (!result) codes[static_cast<std::size_t>(member.rank())] = result.error().code;
+  });
   for (const ErrorCode code : codes) BOOST_TEST((code == ErrorCode::mismatch));
 }
 

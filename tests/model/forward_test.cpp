@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/model/golden_fixture.hpp"
+#include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -38,7 +39,7 @@ Logits decode_in_bursts(Rig& rig, SequenceState& sequence, std::size_t count) {
     while (burst.size() < 6) burst.push_back(static_cast<std::int32_t>((7 * burst.size() + at) % 200 + 3));
     Logits logits = rig.feed(sequence, burst);
     const auto kept = static_cast<std::int64_t>(1 + right);
-    BOOST_REQUIRE(sequence.truncate(sequence.length() - 6 + kept).has_value());
+    demand(sequence.truncate(sequence.length() - 6 + kept).has_value(), "truncation refused");
     logits.resize(static_cast<std::size_t>(kept * rig.config().vocab_size));
     append(all, logits);
     at += 1 + right;

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <numeric>
-#include <thread>
 
 #include "gpu/checkpoint/safetensors.hpp"
+#include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -20,11 +20,13 @@ std::filesystem::path golden_folder() {
 }
 
 const SafetensorsFile& golden_file(const std::string& file) {
+  static std::mutex mutex;  // ranks read golden files side by side
   static std::map<std::string, SafetensorsFile> files;
+  const std::lock_guard lock(mutex);
   auto found = files.find(file);
   if (found == files.end()) {
     auto opened = SafetensorsFile::open(golden_folder() / (file + ".safetensors"));
-    if (!opened) BOOST_FAIL(opened.error().message());
+    demand(opened.has_value(), file + " cannot be opened");
     found = files.emplace(file, std::move(*opened)).first;
   }
   return found->second;
@@ -52,9 +54,9 @@ bool has_golden(const std::string& file, const std::string& name) {
 
 Golden golden(const std::string& file, const std::string& name) {
   const TensorEntry* entry = golden_file(file).find(name);
-  BOOST_REQUIRE_MESSAGE(entry != nullptr, file + " has no " + name);
+  demand(entry != nullptr, file + " has no " + name);
   const auto bytes = golden_file(file).read_all(name);
-  BOOST_REQUIRE(bytes.has_value());
+  demand(bytes.has_value(), file + " cannot be read");
   Golden tensor;
   tensor.shape = entry->shape;
   if (entry->dtype == DType::f32) tensor.values = read_as<float>(*bytes);
@@ -73,7 +75,7 @@ std::vector<std::int32_t> tokens_of(const std::string& name) {
 }
 
 double relative_l2(std::span<const float> a, std::span<const float> b) {
-  BOOST_REQUIRE_EQUAL(a.size(), b.size());
+  demand(a.size() == b.size(), "tensors of different sizes");
   double difference = 0;
   double size = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -133,7 +135,7 @@ Rig::Rig(const std::string& numerics, Communicator& communicator, int chunk_rows
   options.max_positions = 1024;
   options.threads = communicator.size() > 1 ? 1 : 2;
   auto loaded = load_model(options, communicator, {}, nullptr);
-  if (!loaded) BOOST_FAIL(loaded.error().message());
+  if (!loaded) demand(false, loaded.error().message());
   model = std::move(*loaded);
   CacheLimits limits;
   limits.max_positions = 1024;
@@ -141,7 +143,7 @@ Rig::Rig(const std::string& numerics, Communicator& communicator, int chunk_rows
   limits.lanes_max = 4;
   limits.chunk_rows_max = chunk_rows_max;
   auto layout = plan_caches(model->config, model->numerics, limits);
-  BOOST_REQUIRE(layout.has_value());
+  demand(layout.has_value(), "no cache layout");
   pools = std::make_unique<CachePools>(std::move(*layout));
   forward = std::make_unique<ForwardPass>(*model);
   drafts = std::make_unique<DraftNetwork>(*model, forward->workspace());
@@ -156,22 +158,22 @@ std::unique_ptr<Rig> Rig::solo(const std::string& numerics, int chunk_rows_max) 
 
 std::unique_ptr<SequenceState> Rig::open(std::int64_t max_tokens) {
   auto sequence = pools->open(max_tokens);
-  if (!sequence) BOOST_FAIL(sequence.error().message());
+  if (!sequence) demand(false, sequence.error().message());
   return std::move(*sequence);
 }
 
 Logits Rig::feed(SequenceState& sequence, std::span<const std::int32_t> tokens, Probe* probe) {
   const std::int64_t first = sequence.length();
-  BOOST_REQUIRE(sequence.append(tokens).has_value());
+  demand(sequence.append(tokens).has_value(), "tokens do not fit");
   RowBatch rows;
   rows.add(sequence, first, static_cast<std::int32_t>(tokens.size()));
   auto result = forward->run(rows, {true, probe, {}});
-  if (!result) BOOST_FAIL(result.error().message());
+  if (!result) demand(false, result.error().message());
   last = std::move(*result);
   std::vector<std::int32_t> numbers(tokens.size());
   std::iota(numbers.begin(), numbers.end(), 0);
   const auto logits = forward->logits(last, numbers, probe);
-  if (!logits) BOOST_FAIL(logits.error().message());
+  if (!logits) demand(false, logits.error().message());
   const auto* values = static_cast<const float*>(logits->data);
   return {values, values + logits->rows * logits->cols};
 }
@@ -189,7 +191,7 @@ void Rig::insert_context(SequenceState& sequence, std::int32_t rows, Probe* prob
   RowBatch committed;
   committed.add(sequence, sequence.length() - rows, rows);
   const Tensor features = last.taps.slice_rows(last.taps.rows - rows, rows);
-  BOOST_REQUIRE(drafts->insert(committed, features, probe).has_value());
+  demand(drafts->insert(committed, features, probe).has_value(), "no draft context");
 }
 
 Rig& shared_rig(const std::string& numerics) {
@@ -200,16 +202,11 @@ Rig& shared_rig(const std::string& numerics) {
 }
 
 Logits on_ranks(int ranks, const std::string& numerics, const std::function<Logits(Rig&)>& body) {
-  const auto communicators = make_thread_communicators(ranks, std::chrono::seconds(60));
   std::vector<Logits> results(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      Rig rig(numerics, *communicators[rank]);
-      results[rank] = body(rig);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  on_each_rank(ranks, [&](Communicator& member) {
+    Rig rig(numerics, member);
+    results[static_cast<std::size_t>(member.rank())] = body(rig);
+  });
   for (const Logits& result : results) BOOST_TEST((result == results.front()), "ranks disagree");
   return results.front();
 }
