@@ -5,15 +5,16 @@
 
 namespace tandem::actors {
 
-std::vector<gpu::DecodeWork> DecodeLanes::plan() {
+DecodePlan DecodeLanes::plan() {
   const std::uint32_t next = prepared_.size() <= policy_.lanes_max ? policy_.drafts : 0;
-  std::vector<gpu::DecodeWork> work;
-  work.reserve(prepared_.size());
+  DecodePlan plan;
+  plan.drafts_of_joiners = next;
+  plan.work.reserve(prepared_.size());
   for (auto& [id, prepared] : prepared_) {
-    work.push_back({id, prepared, next});
+    plan.work.push_back({id, prepared, next});
     prepared = next;
   }
-  return work;
+  return plan;
 }
 
 void DecodeLanes::commit(const gpu::StepResult& result) {
@@ -33,14 +34,14 @@ decode_actor::behavior_type decode_behavior(decode_actor::stateful_pointer<Decod
                                             SpeculationPolicy policy) {
   self->state.lanes.set_policy(policy);
   return {
-      [self](begin_atom, RequestId id) { self->state.lanes.begin(id); },
+      [self](begin_atom, RequestId id, std::uint32_t prepared) { self->state.lanes.begin(id, prepared); },
       [self](drop_atom, RequestId id) { self->state.lanes.drop(id); },
       [self](commit_atom, const CommitBatch& batch) { self->state.lanes.commit(*batch.result); },
       [self, policy](reset_atom, std::uint32_t drafts_max) {
         self->state.lanes.reset();
         self->state.lanes.set_policy({std::min(policy.drafts, drafts_max), policy.lanes_max});
       },
-      [self](plan_rows_atom) { return DecodePlan{self->state.lanes.plan()}; },
+      [self](plan_rows_atom) { return self->state.lanes.plan(); },
       [self](inspect_atom) { return self->state.report(); },
   };
 }

@@ -22,10 +22,10 @@ class DecodeLanes {
  public:
   explicit DecodeLanes(SpeculationPolicy policy) : policy_(policy) {}
   void set_policy(SpeculationPolicy policy) { policy_ = policy; }
-  void begin(RequestId id) { prepared_.emplace(id, 0); }
+  void begin(RequestId id, std::uint32_t prepared) { prepared_.emplace(id, prepared); }
   void drop(RequestId id) { prepared_.erase(id); }
   void reset() { prepared_.clear(); }
-  std::vector<gpu::DecodeWork> plan();
+  DecodePlan plan();
   void commit(const gpu::StepResult& result);
   std::size_t size() const noexcept { return prepared_.size(); }
 

@@ -18,9 +18,10 @@ using prefill_actor =
                      caf::replies_to<plan_rows_atom, std::uint32_t>::with<PrefillPlan>,
                      caf::replies_to<inspect_atom>::with<std::string>>;
 
-// Chooses how many drafts each decoding lane verifies. A decoding lane is never skipped.
+// Chooses how many drafts each decoding lane verifies. A decoding lane is never skipped. `begin` says how many drafts
+// the lane's prefill prepared.
 using decode_actor =
-    caf::typed_actor<caf::reacts_to<begin_atom, RequestId>, caf::reacts_to<drop_atom, RequestId>,
+    caf::typed_actor<caf::reacts_to<begin_atom, RequestId, std::uint32_t>, caf::reacts_to<drop_atom, RequestId>,
                      caf::reacts_to<commit_atom, CommitBatch>, caf::reacts_to<reset_atom, std::uint32_t>,
                      caf::replies_to<plan_rows_atom>::with<DecodePlan>,
                      caf::replies_to<inspect_atom>::with<std::string>>;

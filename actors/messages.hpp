@@ -80,6 +80,7 @@ struct PrefillPlan {  // local
 
 struct DecodePlan {  // local
   std::vector<gpu::DecodeWork> work;
+  std::uint32_t drafts_of_joiners = 0;  // what a prompt that ends in this step prepares for its first decode step
 };
 
 // Local. What a step did to the lanes; one shared copy for the planners.

@@ -32,8 +32,9 @@ struct SchedulerState {
   std::uint64_t epoch = 0;  // rises whenever the ranks come or go: late answers of an older epoch are ignored
   std::uint64_t step = 0;
 
-  gpu::StepPlan plan;           // being built or executed
-  std::set<RequestId> closing;  // ended sequences that the engines still hold
+  gpu::StepPlan plan;                   // being built or executed
+  std::uint32_t drafts_of_joiners = 0;  // of `plan`, while it is being built
+  std::set<RequestId> closing;          // ended sequences that the engines still hold
   std::vector<gpu::StepResult> results;
   std::size_t awaited = 0;  // rank results or verdicts still to come
   std::chrono::steady_clock::time_point step_began{};
@@ -51,6 +52,7 @@ struct SchedulerState {
   void begin_plan();
   void admit();
   void ask_prefill(std::uint32_t rows_max);
+  void begin_decode(RequestId id);
   void execute();
   void on_result(std::uint64_t of_epoch, gpu::StepResult result);
   void on_step_error(std::uint64_t of_epoch, std::size_t rank, const caf::error& error);

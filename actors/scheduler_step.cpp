@@ -1,4 +1,6 @@
 // The life of a step: plan, execute, deliver, commit. See scheduler_actor.hpp.
+#include <algorithm>
+
 #include "actors/scheduler_state.hpp"
 
 namespace tandem::actors {
@@ -22,6 +24,7 @@ void SchedulerState::begin_plan() {
           [this, of_epoch = epoch](DecodePlan& decode) {
             if (of_epoch != epoch) return;
             plan.decode = std::move(decode.work);
+            drafts_of_joiners = decode.drafts_of_joiners;
             std::uint32_t rows = 0;
             for (const auto& lane : plan.decode) rows += 1 + lane.drafts;
             ask_prefill(options.step_rows_max > rows ? options.step_rows_max - rows : 0);
@@ -37,6 +40,7 @@ void SchedulerState::admit() {
     open.sampling = sequence->sampling;
     open.max_tokens_total = static_cast<std::uint32_t>(sequence->prompt->size()) + sequence->max_tokens;
     open.replayed = sequence->generated;
+    open.prompt_tokens = static_cast<std::uint32_t>(sequence->prompt->size() + sequence->generated.size());
     plan.open.push_back(std::move(open));
     TokenIds tokens = sequence->prompt;
     if (!sequence->generated.empty()) {  // the caches were lost: what was generated becomes prompt
@@ -57,6 +61,8 @@ void SchedulerState::ask_prefill(std::uint32_t rows_max) {
           [this, of_epoch = epoch](PrefillPlan& prefill) {
             if (of_epoch != epoch) return;
             plan.prefill = std::move(prefill.work);
+            for (gpu::PrefillWork& work : plan.prefill)
+              if (work.sample) work.next_drafts = drafts_of_joiners;
             execute();
           },
           [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, 0, error); });
@@ -154,7 +160,7 @@ void SchedulerState::finish_step() {
     Sequence* sequence = book.find(lane.id);
     if (sequence == nullptr || lane.emitted.empty() || sequence->phase != SequencePhase::prefill) continue;
     sequence->phase = SequencePhase::decode;
-    self->send(peers.decode, begin_atom::value, lane.id);
+    begin_decode(lane.id);
     peers.board->update([took = self->clock().now() - sequence->admitted](RuntimeSnapshot& s) {
       s.prefill_time.observe(std::chrono::duration<double>(took).count());
     });
@@ -163,6 +169,11 @@ void SchedulerState::finish_step() {
   answer_drains();
   publish();
   wake();
+}
+
+void SchedulerState::begin_decode(RequestId id) {
+  const auto fed = std::find_if(plan.prefill.begin(), plan.prefill.end(), [id](const auto& w) { return w.id == id; });
+  self->send(peers.decode, begin_atom::value, id, fed != plan.prefill.end() ? fed->next_drafts : 0U);
 }
 
 }  // namespace tandem::actors

@@ -135,6 +135,44 @@ BOOST_AUTO_TEST_CASE(speculation_changes_the_steps_and_not_the_text) {
   BOOST_TEST(node.board.read().counters.draft_tokens > 0U);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_decode_step_verifies_drafts_that_the_prefill_prepared) {
+  Node node;
+  node.speculation = {3, 2};
+  node.start();
+  node.ranks_up();
+  node.submit(40, 9);
+  node.run();
+  const auto& plans = node.scripts[0].plans;
+  std::size_t sampled_at = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    for (const auto& work : plans[i].prefill) {
+      BOOST_TEST(work.next_drafts == (work.sample ? 3U : 0U));
+      if (work.sample) sampled_at = i;
+    }
+  BOOST_TEST(sampled_at > 0U);  // 40 rows do not fit one step
+  BOOST_REQUIRE(plans.at(sampled_at + 1).decode.size() == 1U);
+  BOOST_TEST(plans[sampled_at + 1].decode.front().drafts == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(every_opened_sequence_names_the_whole_length_that_is_fed_before_it_samples) {
+  Node node;
+  node.start();
+  node.ranks_up();
+  node.scripts[0].fail_at_step = 6;
+  auto [id, record] = node.submit(30, 12);
+  node.run();
+  const std::size_t generated = record->tokens.size();
+  BOOST_REQUIRE(generated > 0U);
+  node.scripts[0].fail_at_step = -1;
+  node.ranks_up();
+  node.run();
+  std::vector<std::uint32_t> lengths;
+  for (const auto& plan : node.scripts[0].plans)
+    for (const auto& open : plan.open) lengths.push_back(open.prompt_tokens);
+  const std::vector<std::uint32_t> expected = {30, static_cast<std::uint32_t>(30 + generated)};
+  BOOST_TEST(lengths == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_cancelled_request_leaves_within_one_step) {
   Node node;
   node.start();

@@ -73,6 +73,7 @@ inline gpu::LaneResult feed(FakeRank& rank, const gpu::PrefillWork& work) {
   gpu::LaneResult result;
   result.id = work.id;
   result.length = static_cast<std::uint32_t>(lane.length);
+  if (work.sample) lane.prepared = work.next_drafts;
   if (work.sample) result.emitted.push_back({next_token(lane.first, lane.length), 0, {}});
   return result;
 }
