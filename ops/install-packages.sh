@@ -16,6 +16,9 @@ esac
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
+# A name that other packages only mention has no candidate: `apt-cache show` would still know it.
+can_be_installed() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [^(]'; }
+
 # Tandem takes Boost 1.81 or newer: Debian 12 has 1.81 beside its default, Ubuntu 24.04 has 1.83.
 boost_version() {
   local version
@@ -23,7 +26,7 @@ boost_version() {
     if is_installed "libboost$version-dev"; then echo "$version"; return; fi
   done
   for version in 1.81 1.83; do
-    if apt-cache show "libboost$version-dev" >/dev/null 2>&1; then echo "$version"; return; fi
+    if can_be_installed "libboost$version-dev"; then echo "$version"; return; fi
   done
   if [ "${ID:-}" = ubuntu ]; then echo 1.83; else echo 1.81; fi
 }
