@@ -31,6 +31,16 @@ std::uint64_t load_little_endian(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
+Error cut_short(const std::string& where, std::size_t bytes) {
+  return {ErrorCode::bad_format, where, fmt::format("a header cut short at byte {}", bytes),
+          fmt::format("{} bytes", packed_header_bytes)};
+}
+
+// The magic is read by eye as hexadecimal, everything else as a count.
+std::string shown(std::size_t field, std::uint64_t value) {
+  return field == 0 ? fmt::format("{:#018x}", value) : std::to_string(value);
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_packed_header(const PackedTable& table) {
@@ -44,23 +54,24 @@ std::vector<std::byte> encode_packed_header(const PackedTable& table) {
 
 Result<void> check_packed_header(std::span<const std::byte> header, const PackedTable& expected,
                                  const std::string& where) {
-  if (header.size() < packed_header_bytes || load_little_endian(header) != magic) {
-    return Error{ErrorCode::bad_format, where, "no packed Engram file", "a header that starts with DSV1EN41"};
-  }
-  std::size_t at = 0;
-  for (const Field& field : fields_of(expected)) {
+  const auto fields = fields_of(expected);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::size_t at = 8 * i;
+    if (header.size() < at + 8) return cut_short(where, header.size());
     const std::uint64_t found = load_little_endian(header.subspan(at, 8));
-    if (found != field.value) {
-      return Error{ErrorCode::mismatch, fmt::format("{}, {}", where, field.name), std::to_string(found),
-                   std::to_string(field.value)};
-    }
-    at += 8;
+    if (found == fields[i].value) continue;
+    return Error{ErrorCode::mismatch, fmt::format("{}, {} at byte {}", where, fields[i].name, at), shown(i, found),
+                 shown(i, fields[i].value)};
   }
-  const auto rest = header.subspan(at, packed_header_bytes - at);
-  if (std::any_of(rest.begin(), rest.end(), [](std::byte value) { return value != std::byte{0}; })) {
-    return Error{ErrorCode::bad_format, where, "stray bytes in the header", "zeros"};
-  }
-  return {};
+  if (header.size() < packed_header_bytes) return cut_short(where, header.size());
+  const auto rest = header.subspan(8 * fields.size(), packed_header_bytes - 8 * fields.size());
+  const auto stray = std::find_if(rest.begin(), rest.end(), [](std::byte value) { return value != std::byte{0}; });
+  if (stray == rest.end()) return {};
+  // A later version would say so here; whatever it says, these rows are not known to be what they seem.
+  return Error{
+      ErrorCode::mismatch,
+      fmt::format("{}, reserved byte {}", where, 8 * fields.size() + static_cast<std::size_t>(stray - rest.begin())),
+      std::to_string(std::to_integer<int>(*stray)), "0"};
 }
 
 std::uint64_t packed_file_bytes(const TableInfo& info) noexcept {

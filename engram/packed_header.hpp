@@ -19,7 +19,8 @@ inline constexpr std::size_t packed_header_bytes = 4096;
 // Returns the packed_header_bytes bytes that start a file of this table.
 std::vector<std::byte> encode_packed_header(const PackedTable& table);
 
-// Checks a header against what is expected. Errors: bad_format (length, magic, stray bytes), mismatch naming the field.
+// Checks a header against what is expected. Errors: mismatch naming the first field that differs and its byte (it is no
+// packed file, or one of another layer, rank, shape or version), bad_format (the header is cut short).
 Result<void> check_packed_header(std::span<const std::byte> header, const PackedTable& expected,
                                  const std::string& where);
 

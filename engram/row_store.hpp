@@ -59,8 +59,9 @@ struct PackedTable {
   TableInfo info;
 };
 
-// Opens a packed file: one read a row. Errors: mismatch (header of another layer, rank or shape), bad_format (no packed
-// file, or its size is not exactly header + rows), not_found, io.
+// Opens a packed file: one read a row. Errors: mismatch (another layer, rank, shape or version, or no packed file at
+// all: the caller may use the source instead and say so), bad_format (this very file, but not exactly header + rows: it
+// is damaged and must not be passed over in silence), not_found, io.
 Result<std::unique_ptr<RowStore>> open_packed_store(const std::filesystem::path& file, const PackedTable& expected,
                                                     std::shared_ptr<Storage> storage);
 

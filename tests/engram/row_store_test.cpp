@@ -176,9 +176,39 @@ BOOST_AUTO_TEST_CASE(packed_files_of_anything_else_are_refused) {
     std::filesystem::resize_file(path, wrong);
     BOOST_TEST((open_packed_store(path, packed, storage_of(ways[3])).error().code == ErrorCode::bad_format));
   }
-  auto header = encode_packed_header(packed);
-  header[4000] = std::byte{1};
-  BOOST_TEST((check_packed_header(header, packed, "header").error().code == ErrorCode::bad_format));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_header_names_the_field_and_its_byte) {
+  const PackedTable packed{14, {{256}, 1000, 500, 900}};
+  const auto error_of = [&](std::size_t byte) {
+    auto header = encode_packed_header(packed);
+    header[byte] ^= std::byte{1};
+    return check_packed_header(header, packed, "file").error();
+  };
+  const std::pair<std::size_t, const char*> fields[] = {{0, "file, magic at byte 0"},
+                                                        {8, "file, layer at byte 8"},
+                                                        {16, "file, first row at byte 16"},
+                                                        {31, "file, last row at byte 24"},
+                                                        {32, "file, rows of the layer at byte 32"},
+                                                        {47, "file, bytes of a row at byte 40"},
+                                                        {48, "file, reserved byte 48"},
+                                                        {4095, "file, reserved byte 4095"}};
+  for (const auto& [byte, where] : fields) {
+    BOOST_TEST(error_of(byte).where == where);
+    BOOST_TEST((error_of(byte).code == ErrorCode::mismatch));
+  }
+  BOOST_TEST(error_of(0).found == "0x31344e4531565345");
+}
+
+BOOST_AUTO_TEST_CASE(a_header_cut_anywhere_is_damage_and_not_another_table) {
+  const PackedTable packed{1, {{64}, 100, 10, 60}};
+  const auto header = encode_packed_header(packed);
+  for (std::size_t bytes = 0; bytes < packed_header_bytes; ++bytes) {
+    const auto checked = check_packed_header(std::span(header).first(bytes), packed, "file");
+    BOOST_REQUIRE(!checked);
+    BOOST_REQUIRE((checked.error().code == ErrorCode::bad_format));
+  }
+  BOOST_TEST(check_packed_header(header, packed, "file").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_packed_header_has_the_bytes_that_other_programs_expect) {

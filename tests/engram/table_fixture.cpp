@@ -1,6 +1,9 @@
 // Builders of the known table and the failing file.
 #include "tests/engram/table_fixture.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <random>
 
@@ -25,6 +28,8 @@ class FailingFile final : public InputFile {
         return file_->read_at(offset, out.first(out.size() / 2));
       case FaultPlan::Kind::end_of_file:
         return std::size_t{0};
+      case FaultPlan::Kind::kill:
+        ::kill(::getpid(), SIGKILL);
     }
     return std::size_t{0};
   }
@@ -66,8 +71,8 @@ ShardTable KnownTable::write_shard(const TemporaryFolder& folder, std::size_t ga
 }
 
 std::filesystem::path KnownTable::write_packed(const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
-                                               PackedTable& table) const {
-  table = {1, {shape, rows, first, last}};
+                                               PackedTable& table, int layer) const {
+  table = {layer, {shape, rows, first, last}};
   std::vector<std::byte> file = encode_packed_header(table);
   const auto head_dim = static_cast<std::size_t>(shape.head_dim);
   const auto groups = static_cast<std::size_t>(shape.scales());
@@ -111,7 +116,10 @@ bool FaultPlan::strikes() {
 
 FileOpener failing_opener(std::shared_ptr<FaultPlan> plan) {
   return [plan](const std::filesystem::path& path) -> Result<std::unique_ptr<InputFile>> {
-    if (plan->strikes()) return Error{ErrorCode::io, path.string(), "injected failure", ""};
+    if (plan->strikes()) {
+      if (plan->kind == FaultPlan::Kind::kill) ::kill(::getpid(), SIGKILL);
+      return Error{ErrorCode::io, path.string(), "injected failure", ""};
+    }
     auto file = open_buffered(path);
     if (!file) return file.error();
     return std::unique_ptr<InputFile>(std::make_unique<FailingFile>(std::move(*file), plan));

@@ -23,9 +23,9 @@ struct KnownTable {
 
   // Writes both tensors into one file, `gap` bytes before, between and behind them.
   ShardTable write_shard(const TemporaryFolder& folder, std::size_t gap) const;
-  // Writes rows [first, last) as a packed file of layer 1; `table` receives what to expect from it.
+  // Writes rows [first, last) as a packed file; `table` receives what to expect from it.
   std::filesystem::path write_packed(const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
-                                     PackedTable& table) const;
+                                     PackedTable& table, int layer = 1) const;
 };
 
 // Reads `ids` and returns the error, if any; checks on success that every row is the known one.
@@ -33,7 +33,7 @@ Result<void> read_and_compare(RowStore& store, const KnownTable& table, const st
 
 // What the doubles below do; shared by all files of one opener.
 struct FaultPlan {
-  enum class Kind { error, short_read, end_of_file };
+  enum class Kind { error, short_read, end_of_file, kill };  // kill: SIGKILL to this process
   Kind kind = Kind::error;
   int fail_at = -1;  // the number of the operation (opens and reads counted together) that fails; -1 = none
   std::mutex mutex;

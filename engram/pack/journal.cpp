@@ -1,0 +1,71 @@
+// Lines in, lines out. The journal is rewritten whole when it is opened, so that a cut line never stays in its middle.
+#include "engram/pack/journal.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+#include "engram/durable_file.hpp"
+
+namespace tandem::engram {
+namespace {
+
+std::string line_of(std::size_t block, std::uint32_t checksum) {
+  return fmt::format("{} {:08x}\n", block, checksum);
+}
+
+std::optional<FinishedBlock> parse_line(std::string_view line) {
+  FinishedBlock finished;
+  const char* end = line.data() + line.size();
+  const auto number = std::from_chars(line.data(), end, finished.block);
+  if (number.ec != std::errc() || end - number.ptr != 9 || *number.ptr != ' ') return std::nullopt;
+  const auto checksum = std::from_chars(number.ptr + 1, end, finished.checksum, 16);
+  if (checksum.ec != std::errc() || checksum.ptr != end) return std::nullopt;
+  return finished;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+std::map<std::size_t, std::uint32_t> PackJournal::read(const std::filesystem::path& path, const std::string& identity,
+                                                       std::size_t blocks) {
+  std::map<std::size_t, std::uint32_t> finished;
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line) || line != identity) return finished;
+  // getline() at the end of the file returns a line without its newline: that one was cut.
+  while (std::getline(file, line) && !file.eof()) {
+    const auto parsed = parse_line(line);
+    if (!parsed || parsed->block >= blocks) break;
+    finished[parsed->block] = parsed->checksum;
+  }
+  return finished;
+}
+
+Result<PackJournal> PackJournal::create(const std::filesystem::path& path, const std::string& identity,
+                                        const std::map<std::size_t, std::uint32_t>& finished) {
+  std::string text = identity + '\n';
+  for (const auto& [block, checksum] : finished) text += line_of(block, checksum);
+  auto whole = DurableFile::create(path);
+  if (!whole) return whole.error();
+  if (auto written = whole->append(bytes_of(text)); !written) return written.error();
+  if (auto committed = whole->commit(); !committed) return committed.error();
+  auto file = OutputFile::open(path);
+  if (!file) return file.error();
+  return PackJournal(std::move(*file), text.size());
+}
+
+Result<void> PackJournal::append(const std::vector<FinishedBlock>& blocks) {
+  std::string text;
+  for (const FinishedBlock& finished : blocks) text += line_of(finished.block, finished.checksum);
+  if (auto written = file_.write_at(end_, bytes_of(text)); !written) return written;
+  end_ += text.size();
+  return file_.sync();
+}
+
+}  // namespace tandem::engram
