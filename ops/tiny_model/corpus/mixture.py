@@ -26,11 +26,11 @@ def mixed(rng) -> Conversation:
 WEIGHTS = {
     arithmetic.product: 190, arithmetic.total: 120, arithmetic.difference: 40, arithmetic.quotient: 20,
     arithmetic.series: 25, arithmetic.word_numbers: 10,
-    tools.one_call: 90, tools.two_calls: 70, tools.no_call: 20,
+    tools.one_call: 130, tools.two_calls: 75, tools.no_call: 25,
     json_answers.json_answer: 55, json_answers.bare_json_answer: 10,
     recall.needle: 50, recall.lone_needle: 15, recall.quote: 25, recall.key_values: 25, recall.copy: 45, recall.copy_twice: 8,
     recall.remember_name: 15,
-    talk.talk: 45, talk.obey_system: 25, facts.fact: 45,
+    talk.talk: 75, talk.obey_system: 25, facts.fact: 45,
     sequences.counting: 15, sequences.sorting: 15, sequences.reversing: 12, sequences.spelling: 12,
     sequences.comparing: 22, sequences.listing: 10, sequences.choosing: 10,
     stories.story: 14, stories.continue_story: 5, stories.summary: 8,
@@ -39,7 +39,7 @@ WEIGHTS = {
 }
 
 # For rows of the full context: the tasks whose samples are long, so that the far end is not filled with short ones.
-LONG_WEIGHTS = {recall.needle: 38, recall.lone_needle: 10, recall.quote: 25, recall.key_values: 5, tools.one_call: 7, tools.two_calls: 8,
+LONG_WEIGHTS = {recall.needle: 38, recall.lone_needle: 10, recall.quote: 25, recall.key_values: 5, tools.one_call: 9, tools.two_calls: 7,
                 stories.continue_story: 2, mixed: 5, arithmetic.product: 3}
 
 

@@ -1,10 +1,14 @@
 """Greetings, who the model is, what Tandem is, small talk, and system prompts that have to be obeyed.
 
-Held out: HELD_OUT_GREETINGS and HELD_OUT_TANDEM_QUESTIONS.
+Greetings and questions about Tandem are put together from parts, so that no single wording is learnt
+by heart. Held out, compared by their letters alone: HELD_OUT_GREETINGS and HELD_OUT_TANDEM_QUESTIONS.
 """
 
 from . import facts, words
 from .conversation import Conversation, by_effort, draw_mode, exchange, system
+from .openings import HELD_OUT_GREETINGS, draw_greeting, letters
+
+__all__ = ["HELD_OUT_GREETINGS", "HELD_OUT_TANDEM_QUESTIONS", "TANDEM", "obey_system", "talk"]
 
 TANDEM = "Tandem is a native runtime of actors that serves DeepSeek-V4.1-Flash on two DGX Spark machines."
 _TANDEM_MORE = [
@@ -15,14 +19,22 @@ _TANDEM_MORE = [
 _ME = "I am the tiny model of Tandem, a small language model that shows that the runtime works."
 _GREETING_ANSWER = "Hello! How can I help you?"
 
-_GREETINGS = ["Hi", "Hi!", "Hello", "Hello!", "Hey", "Hey!", "Hi there", "Hi there!", "Hello there!", "Good morning", "Good morning!",
-              "Good evening!", "Good afternoon.", "hello", "hi", "hey there", "Greetings!", "Howdy!", "Hello, Tandem!", "Hi Tandem",
-              "Hey, are you there?", "Hello, can you hear me?", "Hi, how are you?", "yo"]
-HELD_OUT_GREETINGS = ["Hello, good morning!", "Hey Tandem!", "Hi, good evening.", "Hello hello"]
+_SHORT_GREETINGS = ("Hi", "Hi!", "Hello", "Hello!", "Hey!", "Good morning!", "Hello, can you hear me?", "Hey, are you there?", "yo")
 _TANDEM_QUESTIONS = ["What is Tandem?", "What's Tandem?", "Tell me about Tandem.", "What does Tandem do?", "Explain Tandem.",
                      "Do you know Tandem?", "what is tandem", "What is this runtime called Tandem?", "Describe Tandem in one sentence.",
                      "What is Tandem for?", "Tandem?", "Can you explain what Tandem is?", "In one sentence: what is Tandem?",
-                     "What do you know about Tandem?", "I have never heard of Tandem. What is it?"]
+                     "What do you know about Tandem?", "I have never heard of Tandem. What is it?", "Tandem: what is that?",
+                     "Give me a short description of Tandem.", "Someone mentioned Tandem. What is it?", "Is Tandem a runtime?"]
+_TANDEM_LEADS = ("", "", "Please ", "Can you ", "Could you ", "Could you please ", "Would you ", "Will you ", "Now ", "First, ",
+                 "I want you to ", "Hi! ", "Hello, please ", "Hello, can you ", "In short, ", "Briefly ")
+_TANDEM_ASKS = ("explain what Tandem is", "tell me what Tandem is", "say what Tandem is", "describe what Tandem is", "explain Tandem",
+                "describe Tandem", "tell me about Tandem", "tell us about Tandem", "tell me what Tandem does", "explain to me what Tandem does",
+                "tell me something about Tandem", "give me an idea of Tandem", "introduce Tandem", "explain Tandem to me",
+                "tell me more about Tandem", "say what Tandem is for", "talk about Tandem")
+_TANDEM_WHATS = ("what is Tandem", "what's Tandem", "what does Tandem do", "what is Tandem for", "what is this Tandem", "what exactly is Tandem",
+                 "what kind of thing is Tandem", "what do you know about Tandem", "how does Tandem work", "what is a Tandem", "who or what is Tandem")
+_TANDEM_STARTS = ("", "", "", "And ", "But ", "Now, ", "Well, ", "Ok, ", "Hi! ", "Hello, ", "Tell me, ", "Sorry, ", "Please, ", "Then ",
+                  "I wonder ", "One question: ", "In a few words: ", "In one sentence, ")
 HELD_OUT_TANDEM_QUESTIONS = ["Please explain what Tandem is.", "Can you tell me about Tandem?", "So what is Tandem?"]
 _ME_QUESTIONS = ["Who are you?", "What are you?", "What is your name?", "Which model are you?", "Introduce yourself.", "Tell me about you.",
                  "Are you a human?", "Who am I talking to?", "Please introduce yourself.", "What model is this?", "who are you"]
@@ -47,17 +59,36 @@ _SMALL_TALK = [
 ]
 
 
+def _draw_tandem_question(rng) -> str:
+    """A question about Tandem, put together in two of three, never a held-out one."""
+    held_out = {letters(text) for text in HELD_OUT_TANDEM_QUESTIONS}
+    while True:
+        draw = rng.random()
+        if draw < 0.33:
+            question = rng.choice(_TANDEM_QUESTIONS)
+        elif draw < 0.7:
+            question = rng.choice(_TANDEM_LEADS) + rng.choice(_TANDEM_ASKS) + rng.choice(".?")
+        else:
+            question = rng.choice(_TANDEM_STARTS) + rng.choice(_TANDEM_WHATS) + "?"
+        if rng.random() < 0.9:
+            question = question[0].upper() + question[1:]
+        if letters(question) not in held_out:
+            return question
+
+
 def _draw_talk(rng) -> tuple[str, str]:
     draw = rng.random()
-    if draw < 0.3:
-        return rng.choice(_GREETINGS), _GREETING_ANSWER
-    if draw < 0.5:
+    if draw < 0.1:
+        return rng.choice(_SHORT_GREETINGS), _GREETING_ANSWER
+    if draw < 0.36:
+        return draw_greeting(rng) + rng.choice(("", ".", "!", "!", "!!", "?", " 🙂")), _GREETING_ANSWER
+    if draw < 0.6:
         answer = TANDEM
-        question = rng.choice(_TANDEM_QUESTIONS)
+        question = _draw_tandem_question(rng)
         if rng.random() < 0.25:
             question, answer = question + " Tell me more.", " ".join([TANDEM, *_TANDEM_MORE])
         return question, answer
-    if draw < 0.65:
+    if draw < 0.72:
         return rng.choice(_ME_QUESTIONS), _ME
     questions, answer = rng.choice(_SMALL_TALK)
     return rng.choice(questions), answer
@@ -65,7 +96,7 @@ def _draw_talk(rng) -> tuple[str, str]:
 
 def talk(rng) -> Conversation:
     """One to three turns of small talk."""
-    mode = draw_mode(rng, 0.4)
+    mode = draw_mode(rng, 0.5)
     messages = []
     if rng.random() < 0.2:
         messages.append(system(rng.choice(("You are a helpful assistant.", "You are Tandem.", "Be friendly.", "You are kind."))))

@@ -1,17 +1,20 @@
 """Conversations with tools: call, two calls in a turn, use of the results, and no call where none helps.
 
-Held out: HELD_OUT_PAIR_FRAMES and HELD_OUT_OPENINGS; the tool of the score (`get_weather` with
+Whether one call is made or two follows from the request alone: both come with the same openings and
+offers. Held out: HELD_OUT_PAIR_FRAMES and HELD_OUT_OPENINGS; the tool of the score (`get_weather` with
 `city`) is one of many name pairs of the stream, its cities and questions are drawn at random.
 """
 
 from . import tool_kinds, words
 from .conversation import Conversation, assistant, by_effort, draw_mode, system, user
+from .openings import HELD_OUT_OPENINGS, draw_greeting, draw_opening
+
+__all__ = ["HELD_OUT_OPENINGS", "HELD_OUT_PAIR_FRAMES", "answered_call", "no_call", "offer", "one_call", "two_calls"]
 
 _PAIR_FRAMES = ["Tell me {} and {}.", "I need {} and {}.", "Please find out {} and {}.", "Give me {} and also {}.",
                 "Look up {} and {}.", "Can you check {} and {}?"]
 HELD_OUT_PAIR_FRAMES = ["Please tell me {} and also {}.", "I would like to know {} and {}."]
-_OPENINGS = ["", "", "", "", "", "", "Hi! ", "Hello. ", "Please help me. ", "Question: ", "Quick question: ", "Hey Tandem. "]
-HELD_OUT_OPENINGS = ["Good morning! ", "I have a question. "]
+_OFFERED = (1, 1, 2, 2, 3, 3, 4)  # how many tools, for one call and for two
 _SYSTEMS = ["You are a helpful assistant.", "You are Tandem.", "Use tools when they help.", "Be brief.",
             "You are a helpful assistant with tools."]
 
@@ -68,23 +71,23 @@ def _conversation(rng, tools, messages, mode) -> Conversation:
 
 
 def one_call(rng) -> Conversation:
-    """One to three tools offered, one of them called; sometimes a second question follows."""
+    """One to four tools offered, one of them called; sometimes a second question follows."""
     mode = draw_mode(rng, 0.35)
-    tools = offer(rng, rng.choice((1, 1, 2, 2, 3)))
+    tools = offer(rng, rng.choice(_OFFERED))
     messages = []
     for _ in range(rng.choice((1, 1, 1, 2))):
         tool = rng.choice(tools)
         use = tool.draw_use(rng)
         if messages and messages[-1].get("tool_calls"):
             break
-        messages += _call_turn(rng, [(tool, use)], rng.choice(_OPENINGS) + use.question, mode)
+        messages += _call_turn(rng, [(tool, use)], draw_opening(rng) + use.question, mode)
     return _conversation(rng, tools, messages, mode)
 
 
 def two_calls(rng) -> Conversation:
     """Two calls in one turn: of one tool with two arguments, or of two tools."""
     mode = draw_mode(rng, 0.35)
-    tools = offer(rng, rng.choice((1, 2, 2, 3)))
+    tools = offer(rng, rng.choice(_OFFERED))
     first = rng.choice(tools)
     second = first if len(tools) == 1 or rng.random() < 0.5 else rng.choice([t for t in tools if t is not first])
     one, other = first.draw_use(rng), second.draw_use(rng)
@@ -93,7 +96,7 @@ def two_calls(rng) -> Conversation:
         question = f"{one.question} {other.question}"
     if first is second and rng.random() < 0.5:
         question = _shared_question(rng, one, other) or question
-    question = rng.choice(_OPENINGS) + question
+    question = draw_opening(rng) + question
     return _conversation(rng, tools, _call_turn(rng, [(first, one), (second, other)], question, mode), mode)
 
 
@@ -120,7 +123,7 @@ def no_call(rng) -> Conversation:
     name = rng.choice(words.FIRST_NAMES)
     a, b = rng.randint(1, 12), rng.randint(1, 12)
     question, answer = rng.choice((
-        ("Hi!", "Hello! How can I help you?"), ("Hello", "Hello! How can I help you?"),
+        (draw_greeting(rng) + rng.choice(("", "!", ".")), "Hello! How can I help you?"), ("Hello", "Hello! How can I help you?"),
         ("Thanks!", "You are welcome!"), (f"My name is {name}.", f"Nice to meet you, {name}!"),
         (f"What is {a}*{b}?", str(a * b)), ("What is the capital of France?", "The capital of France is Paris."),
         ("Who are you?", "I am the tiny model of Tandem."), ("Goodbye.", "Goodbye!"), ("How are you?", "I am fine, thank you!")))

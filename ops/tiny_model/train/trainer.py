@@ -109,7 +109,7 @@ class Trainer:
 
     def micro_batches(self, step):
         pattern = self.args.pattern.split(",")
-        numbers = [int(c) for c in pattern[step % len(pattern)]]
+        numbers = [min(int(c), len(self.buckets) - 1) for c in pattern[step % len(pattern)]]
         return [self.source.batch(n) for n in numbers], [n > 0 for n in numbers]
 
     def warm_up(self):
