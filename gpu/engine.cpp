@@ -63,6 +63,7 @@ std::uint64_t config_hash(const EngineOptions& options, const Model& model, cons
   const Numerics& numerics = model.numerics;
   for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials})
     hash.add(flag);
+  hash.add(options.backend);
   hash.add(model.ranks());
   hash.add(model.max_positions);
   hash.add(layout.units);
@@ -101,6 +102,7 @@ Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Commun
   ModelOptions model_options;
   model_options.folder = options.model;
   model_options.numerics = options.numerics;
+  model_options.backend = options.backend;
   model_options.max_positions = options.max_positions;
   model_options.threads = thread_count(options, communicator.size());
   model_options.draft = options.draft;

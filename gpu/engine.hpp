@@ -21,6 +21,7 @@ namespace tandem::gpu {
 struct EngineOptions {
   std::filesystem::path model;  // folder in one of the loadable layouts
   std::string numerics = "serve";
+  std::string backend = "cpu";         // what computes: see gpu/backend.hpp
   std::int64_t max_positions = 0;      // longest sequence; 0 = the model's own limit
   std::int64_t kv_tokens = 0;          // positions in all page pools; 0 = lanes_max * max_positions, capped
   int lanes_max = 8;                   // sequences that may be open at once

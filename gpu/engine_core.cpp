@@ -43,7 +43,7 @@ std::int32_t upper_rows(const LaneWork& work, std::int64_t prompt_tokens, std::i
 EngineCore::EngineCore(std::unique_ptr<Model> model, CacheLayout layout, EngineInfo info)
     : model_(std::move(model)),
       info_(std::move(info)),
-      pools_(std::move(layout)),
+      pools_(std::move(layout), model_->ops->memory()),
       forward_(*model_),
       draft_network_(*model_, forward_.workspace()) {}
 
@@ -80,6 +80,7 @@ Result<StepResult> EngineCore::execute(const StepPlan& plan) {
     if (auto ok = sample(*work, *rows); !ok) return ok.error();
     if (auto ok = draft(*work, *rows); !ok) return ok.error();
   }
+  if (auto ok = model_->ops->wait(); !ok) return ok.error();
   for (const LaneWork& lane : *work) result.lanes.push_back(lane_result(lane));
   return result;
 }
@@ -198,11 +199,13 @@ Result<void> EngineCore::sample(std::vector<LaneWork>& work, const ForwardResult
   if (wanted.empty()) return {};
   const auto logits = forward_.logits(rows, wanted);
   if (!logits) return logits.error();
+  const auto readable = on_host(model_->ops->memory(), *logits, logits_copy_);
+  if (!readable) return readable.error();
   std::int32_t row = 0;
   for (LaneWork& lane : work) {
     if (!lane.sample) continue;
     const std::int32_t rows_sampled = lane.lane->decoding ? lane.count : 1;
-    sample_lane(lane, *logits, row);
+    sample_lane(lane, *readable, row);
     row += rows_sampled;
   }
   return {};
@@ -256,7 +259,7 @@ Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult&
     drafting.push_back(lane.lane);
   }
   const Tensor features = forward_.workspace().f32(committed.rows(), rows.taps.cols);
-  copy_rows(rows.taps, numbers, features);
+  copy_rows(*model_->ops, rows.taps, numbers, features);
   if (auto ok = draft_network_.insert(committed, features); !ok) return ok;
   auto proposed = draft_network_.propose(wanted);
   if (!proposed) return proposed.error();

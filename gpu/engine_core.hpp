@@ -44,6 +44,7 @@ class EngineCore final : public Engine {
   CachePools pools_;
   ForwardPass forward_;
   DraftNetwork draft_network_;
+  Buffer logits_copy_;  // of the sampled rows, where the backend has memory of its own
   std::map<SequenceId, Lane> lanes_;
   std::string failure_;  // why the engine is dead
 };

@@ -40,9 +40,10 @@ inline constexpr int page_entries = 64;
 // Entries by number through a page table: entry j lives in page pages[j / 64].
 struct PagedRecords {
   std::byte* pool = nullptr;
-  const std::int32_t* pages = nullptr;
+  const std::int32_t* pages = nullptr;  // for the host
   int n = 0;
   RecordFormat format = RecordFormat::f32;
+  const std::int32_t* pages_in_memory = nullptr;  // the same table where the operations read; null in host memory
   std::byte* at(std::int64_t entry) const noexcept {
     const std::size_t bytes = record_bytes(format, n);
     const auto page = static_cast<std::size_t>(pages[entry / page_entries]);

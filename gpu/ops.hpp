@@ -12,6 +12,7 @@
 
 #include "gpu/kv_record.hpp"
 #include "gpu/linear.hpp"
+#include "gpu/memory.hpp"
 #include "gpu/numerics.hpp"
 #include "gpu/tensor.hpp"
 #include "gpu/weights.hpp"
@@ -45,8 +46,8 @@ struct AttentionRow {
   std::int64_t window_first = 0;           // first visible position, max(0, p - W + 1)
   std::int64_t window_last = 0;            // last visible position, inclusive: p itself (draft rows: see below)
   PagedRecords compressed;                 // the source layer's entries
-  const std::int32_t* selected = nullptr;  // entry numbers, any order
-  std::int32_t selected_count = 0;
+  const std::int32_t* selected = nullptr;  // entry numbers, any order; ends at the first -1
+  std::int32_t selected_count = 0;         // length of `selected`, -1 slots included
 };
 
 // q [T, heads*d] rotated; sink [heads]; out [T, heads*d] before the inverse rotation.
@@ -69,7 +70,7 @@ struct IndexRow {
   const std::uint64_t* candidate_mask = nullptr;  // bit b: block b may be used; null = all
   std::uint64_t* publish_mask = nullptr;          // set when this layer publishes: best blocks, newest block always in
   std::int32_t* selected = nullptr;               // [topk] out, unused slots -1
-  std::int32_t* selected_count = nullptr;         // out
+  std::int32_t* selected_count = nullptr;         // out, in the memory of the tensors; may be null
 };
 
 struct IndexCall {
@@ -100,12 +101,44 @@ struct MoeCall {
   Tensor out;
 };
 
+// One row copied inside the backend's memory.
+struct RowMove {
+  const float* from = nullptr;
+  float* to = nullptr;
+};
+
+// The best column of one row.
+struct BestColumn {
+  float value = 0;
+  std::int32_t column = 0;
+};
+
+// The operations without a body belong to a backend; those with one have a plain form for host memory (ops.cpp).
 class Ops {
  public:
   virtual ~Ops() = default;
 
-  // Builds the backend's own form of a weight, once, after loading. May release `codes` if `packed` replaces them.
+  // Where all tensors of these operations live.
+  virtual Memory& memory() noexcept;
+  // Waits for all operations so far. Errors: the first one of any of them.
+  virtual Result<void> wait();
+
+  // Builds the backend's own form of a weight, once, after loading and before it is placed. May release `codes` if
+  // `packed` replaces them.
   virtual void prepare(Linear& weight) = 0;
+  // The same for a layer's experts together, after their weights were placed.
+  virtual void prepare(MoeWeights& weights);
+
+  // Copies `cols` floats for every move; no row is written that another move reads or writes.
+  virtual void move_rows(std::span<const RowMove> moves, std::int64_t cols);
+  // All bytes 0; the rows of x must follow each other without gaps.
+  virtual void clear(Tensor x);
+  // x = x * factor, rounded if `round`.
+  virtual void scale(Tensor x, float factor, bool round);
+  // sum = the blocks of sum.rows rows that `parts` consists of, added in their order; rounded if `round`.
+  virtual void sum_blocks(const Tensor& parts, bool round, Tensor sum);
+  // sums = a + b; best[r] = the largest of row r and the first column that has it. Waits. Errors: of wait.
+  virtual Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best);
 
   // out[t] = float(table[ids[t]]): rows of a bf16 matrix.
   virtual void gather_rows(const Linear& table, std::span<const std::int32_t> ids, Tensor out) = 0;

@@ -47,14 +47,14 @@ RopeTable::RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std:
     : pairs_(rope_dim / 2), positions_(positions) {
   const std::vector<float> frequencies = rope_frequencies(config, rope_dim, kind);
   const auto size = static_cast<std::size_t>(positions) * frequencies.size();
-  cos_.resize(size);
-  sin_.resize(size);
+  cos_ = Buffer::host(size * sizeof(float));
+  sin_ = Buffer::host(size * sizeof(float));
   std::size_t i = 0;
   for (std::int64_t p = 0; p < positions; ++p) {
     for (const float frequency : frequencies) {
       const float angle = static_cast<float>(p) * frequency;
-      cos_[i] = std::cos(angle);
-      sin_[i] = std::sin(angle);
+      cos_.as<float>()[i] = std::cos(angle);
+      sin_.as<float>()[i] = std::sin(angle);
       ++i;
     }
   }

@@ -27,13 +27,18 @@ class RopeTable {
   // Holds positions [0, positions): 8 bytes a position and pair.
   RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions);
 
+  // Moves the angles to where the operations of `memory` read them; views taken before are invalid.
+  void place(Memory& memory) {
+    memory.place(cos_);
+    memory.place(sin_);
+  }
   // Valid as long as this table.
-  RopeView view() const noexcept { return {cos_.data(), sin_.data(), pairs_, positions_}; }
+  RopeView view() const noexcept { return {cos_.as<float>(), sin_.as<float>(), pairs_, positions_}; }
 
  private:
   int pairs_;
   std::int64_t positions_;
-  std::vector<float> cos_, sin_;  // [positions, pairs]
+  Buffer cos_, sin_;  // f32 [positions, pairs]
 };
 
 }  // namespace tandem::gpu

@@ -21,11 +21,12 @@ struct TraceOptions {
   std::vector<std::int32_t> ids;   // prompt, at least one
   std::vector<std::int32_t> then;  // forced tokens
   std::string numerics = "serve";
-  int chunk = 0;        // rows of a prefill step; 0 = the whole prompt at once
-  int ranks = 1;        // threads of this process, one a rank
-  int threads = 0;      // compute threads of all ranks together; 0 = all cores
-  bool layers = false;  // one rank only: a rank of several sees its own heads
-  int spec = 0;         // drafts of a burst
+  std::string backend = "cpu";  // see gpu/backend.hpp
+  int chunk = 0;                // rows of a prefill step; 0 = the whole prompt at once
+  int ranks = 1;                // threads of this process, one a rank
+  int threads = 0;              // compute threads of all ranks together; 0 = all cores
+  bool layers = false;          // one rank only: a rank of several sees its own heads
+  int spec = 0;                 // drafts of a burst
   std::filesystem::path out;
 };
 

@@ -7,8 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "gpu/model/row_copy.hpp"
-
 namespace tandem::gpu {
 namespace {
 
@@ -16,6 +14,7 @@ ModelOptions model_options(const TraceOptions& options, int ranks) {
   ModelOptions result;
   result.folder = options.model;
   result.numerics = options.numerics;
+  result.backend = options.backend;
   result.max_positions = static_cast<std::int64_t>(options.ids.size() + options.then.size()) + options.spec + 1;
   const int cores = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   result.threads = std::max(1, cores / ranks);
@@ -61,7 +60,7 @@ void CollectingProbe::record(const std::string& name, const Tensor& value, const
 TraceRank::TraceRank(const TraceOptions& options, std::unique_ptr<Model> model, CacheLayout layout)
     : options_(options),
       model_(std::move(model)),
-      pools_(std::move(layout)),
+      pools_(std::move(layout), model_->ops->memory()),
       forward_(*model_),
       draft_network_(*model_, forward_.workspace()) {}
 
@@ -106,7 +105,10 @@ Result<void> TraceRank::keep_logits(const char* name, const ForwardResult& resul
   std::iota(numbers.begin(), numbers.end(), 0);
   const auto logits = forward_.logits(result, numbers, probe);
   if (!logits) return logits.error();
-  output_.record(name, *logits, {logits->rows, logits->cols});
+  Buffer copy;
+  const auto readable = on_host(model_->ops->memory(), *logits, copy);
+  if (!readable) return readable.error();
+  output_.record(name, *readable, {readable->rows, readable->cols});
   return {};
 }
 

@@ -6,6 +6,7 @@
 // half each) form the same FP32 partial sums. With R > 2 a rank holds one slice of K/R. See PartialLinear.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "gpu/config.hpp"
@@ -45,6 +46,7 @@ struct MoeWeights {
   DenseF32 bias_vl;  // [experts] or empty
   std::vector<ExpertWeights> experts;
   ExpertWeights shared;
+  std::shared_ptr<const void> packed;  // the backend's own form, if it has one
 };
 
 struct CompressorWeights {  // KV source layers

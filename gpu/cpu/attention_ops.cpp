@@ -45,6 +45,10 @@ std::int64_t window_count(const AttentionRow& row) {
   return std::max<std::int64_t>(row.window_last - row.window_first + 1, 0);
 }
 
+std::int64_t selected_count(const AttentionRow& row) {
+  return std::find(row.selected, row.selected + row.selected_count, -1) - row.selected;
+}
+
 void decode_keys(const AttentionRow& row, std::int64_t first, std::int64_t count, int head_dim, std::int64_t stride,
                  float* keys) {
   const std::int64_t window = window_count(row);
@@ -112,7 +116,7 @@ void attend(const AttentionCall& call, Scratch& s, std::int64_t row, int first_h
   const AttentionRow& keys = call.rows[static_cast<std::size_t>(row)];
   const int heads = std::min(head_block, call.heads - first_head);
   const std::int64_t d = call.head_dim, stride = (d + lanes - 1) / lanes * lanes;
-  const std::int64_t total = window_count(keys) + keys.selected_count;
+  const std::int64_t total = window_count(keys) + selected_count(keys);
   std::fill(s.out.begin(), s.out.end(), 0.0F);
   std::fill(s.total.begin(), s.total.end(), 0.0F);
   // A finite start: -inf would make NaN of -inf - -inf.

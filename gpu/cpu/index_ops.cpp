@@ -46,7 +46,7 @@ bool same_cache(const IndexRow& a, const IndexRow& b) {
 void store_selection(const IndexCall& call, const IndexRow& row, std::span<const std::int32_t> chosen) {
   std::copy(chosen.begin(), chosen.end(), row.selected);
   std::fill(row.selected + chosen.size(), row.selected + call.topk, -1);
-  *row.selected_count = static_cast<std::int32_t>(chosen.size());
+  if (row.selected_count != nullptr) *row.selected_count = static_cast<std::int32_t>(chosen.size());
 }
 
 void store_mask(const IndexCall& call, const IndexRow& row, std::span<const std::int32_t> blocks) {

@@ -38,7 +38,7 @@ std::vector<AttentionRow> attention_rows(const StepContext& step, const LayerRol
     if (role.kv_source < 0) continue;
     row.compressed = step.rows.sequence(r).entries(role.kv_source);
     row.selected = selection.selected.row<std::int32_t>(r);
-    row.selected_count = selection.counts[static_cast<std::size_t>(r)];
+    row.selected_count = static_cast<std::int32_t>(selection.selected.cols);
   }
   return rows;
 }

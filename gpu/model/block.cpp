@@ -1,7 +1,6 @@
 // One transformer block, (3)-(7): attention site and FFN site around the residual streams. Backbone layers and draft
 // stages differ only in what their attention sees.
 #include "gpu/model/blocks.hpp"
-#include "gpu/model/row_copy.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -42,9 +41,8 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   step.show("ffn_out", *ffn_out, {rows, config.hidden});
   step.ops().mhc_expand(residual.streams, *ffn_out, ffn_mix, step.rounds());
 
-  for (std::int64_t row = 0; row < rows; ++row) {
-    copy_row(ffn_mix.pre.row<float>(row), residual.pre.row<float>(row), config.hc_mult);
-  }
+  const RowMove carried{ffn_mix.pre.row<float>(0), residual.pre.row<float>(0)};
+  step.ops().move_rows({&carried, 1}, rows * config.hc_mult);
   step.show("stream_out", residual.streams, {rows, config.hc_mult, config.hidden});
   step.show("pre_out", residual.pre, {rows, config.hc_mult});
   return {};

@@ -23,10 +23,8 @@ struct Residual {
 // The choices that layers pass down within one step: SEL (entries to attend to) and CAND (blocks a later indexer may
 // use).
 struct Selection {
-  Tensor selected;                        // i32 [T, topk]
-  std::vector<std::int32_t> counts;       // [T]
-  std::vector<std::uint64_t> candidates;  // [T, candidate_words] bit masks over blocks
-  std::size_t candidate_words = 0;
+  Tensor selected;    // i32 [T, topk], -1 behind the last entry of a row
+  Tensor candidates;  // i64 [T, words]: bit masks over blocks; empty if no layer publishes any
 };
 
 // Where an attention site works: weights, angles and the rings that its window entries go to, one per row.

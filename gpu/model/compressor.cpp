@@ -7,7 +7,6 @@
 #include <cstddef>
 
 #include "gpu/model/blocks.hpp"
-#include "gpu/model/row_copy.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -48,14 +47,16 @@ Latents compress_each(const StepContext& step, const CompressorWeights& w, const
 // Keeps the newest rows of every segment for the steps to come.
 void keep_open_rows(const StepContext& step, int layer, const GateRows& rows) {
   const std::int64_t width = rows.key.cols;
+  std::vector<RowMove> moves;
   for (const Segment& segment : step.rows.segments()) {
     const auto keep = static_cast<std::int32_t>(std::min<std::int64_t>(segment.count, segment.sequence->open_slots()));
     for (std::int32_t i = segment.count - keep; i < segment.count; ++i) {
       float* open = segment.sequence->open_row(layer, segment.first_position + i);
-      copy_row(rows.key.row<float>(segment.first_row + i), open, width);
-      copy_row(rows.gate.row<float>(segment.first_row + i), open + width, width);
+      moves.push_back({rows.key.row<float>(segment.first_row + i), open});
+      moves.push_back({rows.gate.row<float>(segment.first_row + i), open + width});
     }
   }
+  step.ops().move_rows(moves, width);
 }
 
 // Gathers the two rows of each completed pair, the even one from this step or from the ring. Row i of `pairs` belongs
@@ -63,19 +64,21 @@ void keep_open_rows(const StepContext& step, int layer, const GateRows& rows) {
 void gather_pairs(const StepContext& step, int layer, const GateRows& rows, const Pairs& pairs) {
   const std::int64_t width = rows.key.cols;
   std::int64_t pair = 0;
+  std::vector<RowMove> moves;
   for (const Segment& segment : step.rows.segments()) {
     for (std::int32_t i = 0; i < segment.count; ++i) {
       const std::int64_t position = segment.first_position + i;
       if (position % 2 == 0) continue;
       const std::int32_t row = segment.first_row + i;
       const float* open = segment.sequence->open_row(layer, position - 1);
-      copy_row(i > 0 ? rows.key.row<float>(row - 1) : open, pairs.key_a.row<float>(pair), width);
-      copy_row(i > 0 ? rows.gate.row<float>(row - 1) : open + width, pairs.gate_a.row<float>(pair), width);
-      copy_row(rows.key.row<float>(row), pairs.key_b.row<float>(pair), width);
-      copy_row(rows.gate.row<float>(row), pairs.gate_b.row<float>(pair), width);
+      moves.push_back({i > 0 ? rows.key.row<float>(row - 1) : open, pairs.key_a.row<float>(pair)});
+      moves.push_back({i > 0 ? rows.gate.row<float>(row - 1) : open + width, pairs.gate_a.row<float>(pair)});
+      moves.push_back({rows.key.row<float>(row), pairs.key_b.row<float>(pair)});
+      moves.push_back({rows.gate.row<float>(row), pairs.gate_b.row<float>(pair)});
       ++pair;
     }
   }
+  step.ops().move_rows(moves, width);
 }
 
 Latents completed_pairs(const StepContext& step) {

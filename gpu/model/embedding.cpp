@@ -1,6 +1,8 @@
 // (1) Embedding: e = embed[token]; every residual stream starts as e, and the first collapse takes stream 0 alone.
+#include <span>
+#include <vector>
+
 #include "gpu/model/blocks.hpp"
-#include "gpu/model/row_copy.hpp"
 
 namespace tandem::gpu {
 
@@ -12,14 +14,17 @@ Residual embed(const StepContext& step) {
   const Workspace::Scope scope(step.workspace);
   const Tensor embedded = step.workspace.f32(rows, config.hidden);
   step.ops().gather_rows(step.model.weights.embed, step.rows.tokens(), embedded);
+  std::vector<RowMove> moves;
+  std::vector<float> pre;
   for (std::int64_t row = 0; row < rows; ++row) {
-    float* pre = residual.pre.row<float>(row);
-    for (int stream = 0; stream < config.hc_mult; ++stream) {
-      copy_row(embedded.row<float>(row), residual.streams.row<float>(row) + std::int64_t{stream} * config.hidden,
-               config.hidden);
-      pre[stream] = stream == 0 ? 1.0F : 0.0F;
+    float* streams = residual.streams.row<float>(row);
+    for (std::int64_t stream = 0; stream < config.hc_mult; ++stream) {
+      moves.push_back({embedded.row<float>(row), streams + stream * config.hidden});
+      pre.push_back(stream == 0 ? 1.0F : 0.0F);
     }
   }
+  step.ops().move_rows(moves, config.hidden);
+  step.ops().memory().upload(std::as_bytes(std::span(pre)), residual.pre.data);
   return residual;
 }
 

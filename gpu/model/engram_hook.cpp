@@ -13,11 +13,23 @@ Result<void> show_row_ids(const StepContext& step, const EngramTables& tables, s
   const auto ids = tables.row_ids(table, step.rows);
   if (!ids) return ids.error();
   const std::int64_t columns = step.config().engram.columns();
-  const Tensor shown = step.workspace.i32(step.row_count(), columns);
-  for (std::size_t i = 0; i < ids->size(); ++i) {
-    static_cast<std::int32_t*>(shown.data)[i] = static_cast<std::int32_t>(engram::index_of((*ids)[i]));
-  }
-  step.show("engram_ids", shown, {shown.rows, columns});
+  std::vector<std::int32_t> shown;
+  for (const engram::RowId id : *ids) shown.push_back(static_cast<std::int32_t>(engram::index_of(id)));
+  const Tensor matrix = Tensor::i32(shown.data(), step.row_count(), columns);
+  step.probe->record(step.scope + "engram_ids", matrix, {matrix.rows, columns});
+  return {};
+}
+
+// The rows arrive in host memory.
+Result<void> collect_rows(const StepContext& step, int layer, const EngramRequest& request, const Tensor& values) {
+  EngramTables& tables = *step.model.engram;
+  Memory& memory = step.ops().memory();
+  if (memory.is_host()) return tables.collect(request, tables.table_of(layer), values);
+  const Buffer rows = Buffer::host(bytes_of(values).size());
+  Tensor arrived = values;
+  arrived.data = rows.data.get();
+  if (auto ok = tables.collect(request, tables.table_of(layer), arrived); !ok) return ok;
+  memory.upload({rows.data.get(), rows.bytes}, values.data);
   return {};
 }
 
@@ -33,7 +45,7 @@ Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest
   const Workspace::Scope scope(step.workspace);
   if (auto ok = show_row_ids(step, tables, tables.table_of(layer)); !ok) return ok;
   const Tensor values = step.workspace.f32(rows, config.engram.row_width());
-  if (auto ok = tables.collect(request, tables.table_of(layer), values); !ok) return ok;
+  if (auto ok = collect_rows(step, layer, request, values); !ok) return ok;
   step.show("engram_rows", values, {rows, config.engram.columns(), config.engram.head_dim});
   const Tensor keys_and_value = step.workspace.f32(rows, weights.wkv.n);
   step.ops().linear(values, weights.wkv, step.mode(weights.wkv), keys_and_value);

@@ -95,8 +95,9 @@ void take_rows(const Stack& lower, std::span<const std::int32_t> numbers, Stack&
   Workspace& workspace = upper.step.workspace;
   const auto rows = static_cast<std::int64_t>(numbers.size());
   upper.residual = {workspace.f32(rows, lower.residual.streams.cols), workspace.f32(rows, lower.residual.pre.cols)};
-  copy_rows(lower.residual.streams, numbers, upper.residual.streams);
-  copy_rows(lower.residual.pre, numbers, upper.residual.pre);
+  Ops& ops = upper.step.ops();
+  copy_rows(ops, lower.residual.streams, numbers, upper.residual.streams);
+  copy_rows(ops, lower.residual.pre, numbers, upper.residual.pre);
   upper.selection = make_selection(upper.step);
 }
 
@@ -106,7 +107,7 @@ ForwardResult collapse(Stack& stack) {
   ForwardResult result{step.rows, step.workspace.f32(step.row_count(), step.config().hidden), stack.taps};
   step.ops().mhc_collapse(stack.residual.streams, stack.residual.pre, step.rounds(), result.hidden);
   if (!result.taps.empty() && step.probe != nullptr) {
-    step.probe->record("main_hidden", result.taps, {result.taps.rows, result.taps.cols});
+    step.show_as("main_hidden", result.taps, {result.taps.rows, result.taps.cols});
   }
   return result;
 }
@@ -149,7 +150,7 @@ Result<ForwardResult> ForwardPass::run(const RowBatch& rows, const ForwardOption
 Result<Tensor> ForwardPass::logits(const ForwardResult& result, std::span<const std::int32_t> rows, Probe* probe) {
   const StepContext step{model_, workspace_, result.rows, probe, "final."};
   const Tensor hidden = workspace_.f32(static_cast<std::int64_t>(rows.size()), model_.config.hidden);
-  copy_rows(result.hidden, rows, hidden);
+  copy_rows(step.ops(), result.hidden, rows, hidden);
   return head_logits(step, hidden, model_.weights.norm);
 }
 

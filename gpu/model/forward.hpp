@@ -27,7 +27,7 @@ struct ForwardResult {
 
 class ForwardPass {
  public:
-  explicit ForwardPass(const Model& model) : model_(model) {}
+  explicit ForwardPass(const Model& model) : model_(model), workspace_(model.ops->memory()) {}
 
   // The tokens of the rows are in their sequences already. Errors: of the communicator and the Engram tables.
   Result<ForwardResult> run(const RowBatch& rows, const ForwardOptions& options);

@@ -1,18 +1,11 @@
 // (8) Head: logits of collapsed rows. Every rank computes its own vocabulary rows; the gathered row is the same on all
 // ranks.
-#include <span>
+#include <vector>
 
 #include "gpu/model/blocks.hpp"
-#include "gpu/model/row_copy.hpp"
+#include "gpu/model/rank_gather.hpp"
 
 namespace tandem::gpu {
-namespace {
-
-std::span<std::byte> bytes_of(const Tensor& value) noexcept {
-  return {static_cast<std::byte*>(value.data), static_cast<std::size_t>(value.rows * value.cols) * sizeof(float)};
-}
-
-}  // namespace
 
 Result<Tensor> head_logits(const StepContext& step, const Tensor& hidden, const DenseF32& norm) {
   const Linear& head = step.model.weights.head;
@@ -30,12 +23,14 @@ Result<Tensor> head_logits(const StepContext& step, const Tensor& hidden, const 
   const Tensor local = step.workspace.f32(hidden.rows, head.n);
   const Tensor all = step.workspace.f32(hidden.rows * ranks, head.n);
   step.ops().linear(normed, head, mode, local);
-  if (auto ok = step.model.communicator->all_gather(bytes_of(local), bytes_of(all)); !ok) return ok.error();
+  if (auto ok = gather_over_ranks(step, local, all); !ok) return ok.error();
+  std::vector<RowMove> moves;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     for (std::int64_t row = 0; row < hidden.rows; ++row) {
-      copy_row(all.row<float>(rank * hidden.rows + row), logits.row<float>(row) + rank * head.n, head.n);
+      moves.push_back({all.row<float>(rank * hidden.rows + row), logits.row<float>(row) + rank * head.n});
     }
   }
+  step.ops().move_rows(moves, head.n);
   return logits;
 }
 

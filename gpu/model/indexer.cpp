@@ -33,8 +33,7 @@ Tensor head_weights(const StepContext& step, const IndexerWeights& w, const Tens
   step.show("iw_raw", weights, {weights.rows, weights.cols});
   const auto scale =
       static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.index_head_dim) * config.index_heads));
-  for (std::int64_t i = 0; i < weights.rows * weights.cols; ++i) static_cast<float*>(weights.data)[i] *= scale;
-  if (step.rounds()) step.ops().round_bf16(weights);
+  step.ops().scale(weights, scale, step.rounds());
   return weights;
 }
 
@@ -42,46 +41,49 @@ std::vector<IndexRow> index_rows(const StepContext& step, const LayerRole& role,
   std::vector<IndexRow> rows(static_cast<std::size_t>(step.row_count()));
   for (std::int32_t r = 0; r < step.rows.rows(); ++r) {
     const auto i = static_cast<std::size_t>(r);
-    std::uint64_t* mask = selection.candidates.data() + i * selection.candidate_words;
+    auto* mask = selection.candidates.empty() ? nullptr : selection.candidates.row<std::uint64_t>(r);
     rows[i].keys = step.rows.sequence(r).index_keys(role.index_keys);
     rows[i].visible = visible_entries(step.rows.position(r), role.ratio);
     rows[i].candidate_mask = role.uses_candidates ? mask : nullptr;
     rows[i].publish_mask = role.publishes_candidates ? mask : nullptr;
     rows[i].selected = selection.selected.row<std::int32_t>(r);
-    rows[i].selected_count = &selection.counts[i];
   }
   return rows;
 }
 
-// Shows SEL in ascending order with -1 behind, and CAND as one byte for every entry of a kept block, as the golden
-// files have them.
-void show_selection(const StepContext& step, const LayerRole& role, const Selection& selection) {
-  if (step.probe == nullptr) return;
-  const Workspace::Scope scope(step.workspace);
-  const std::int64_t topk = selection.selected.cols;
-  const Tensor sorted = step.workspace.i32(step.row_count(), topk);
-  for (std::int32_t r = 0; r < step.rows.rows(); ++r) {
-    const std::int32_t* chosen = selection.selected.row<std::int32_t>(r);
-    std::int32_t* out = sorted.row<std::int32_t>(r);
-    const std::int32_t count = selection.counts[static_cast<std::size_t>(r)];
-    std::copy(chosen, chosen + count, out);
-    std::sort(out, out + count);
-    std::fill(out + count, out + topk, -1);
-  }
-  step.show("sel", sorted, {sorted.rows, topk});
-  if (!role.publishes_candidates) return;
-
-  const std::int32_t entries = visible_entries(step.rows.positions().back(), role.ratio);
-  Tensor mask = step.workspace.i32(step.row_count(), (entries + 3) / 4);
-  mask = {mask.data, DType::u8, step.row_count(), entries, entries};
-  for (std::int32_t r = 0; r < step.rows.rows(); ++r) {
-    const std::uint64_t* words = selection.candidates.data() + static_cast<std::size_t>(r) * selection.candidate_words;
+// Shows CAND as one byte for every entry of a kept block, as the golden files have it.
+void show_candidates(const StepContext& step, std::int32_t entries, const Tensor& candidates) {
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(candidates.rows) * static_cast<std::size_t>(entries));
+  auto* out = mask.data();
+  for (std::int64_t r = 0; r < candidates.rows; ++r) {
+    const auto* words = candidates.row<std::uint64_t>(r);
     for (std::int32_t entry = 0; entry < entries; ++entry) {
       const std::int32_t block = entry / step.config().candidate_block_size;
-      mask.row<std::uint8_t>(r)[entry] = (words[block / 64] >> (block % 64) & 1U) != 0 ? 1 : 0;
+      *out++ = (words[block / 64] >> (block % 64) & 1U) != 0 ? 1 : 0;
     }
   }
-  step.show("cand", mask, {mask.rows, entries});
+  const Tensor shown{mask.data(), DType::u8, candidates.rows, entries, entries};
+  step.probe->record(step.scope + "cand", shown, {candidates.rows, entries});
+}
+
+// Shows SEL in ascending order with -1 behind, and CAND.
+void show_selection(const StepContext& step, const LayerRole& role, const Selection& selection) {
+  if (step.probe == nullptr) return;
+  Buffer selected_copy, candidates_copy;
+  const auto selected = on_host(step.ops().memory(), selection.selected, selected_copy);
+  const auto candidates = on_host(step.ops().memory(), selection.candidates, candidates_copy);
+  if (!selected || !candidates) return;
+  const std::int64_t topk = selected->cols;
+  std::vector<std::int32_t> sorted(static_cast<std::size_t>(selected->rows * topk));
+  for (std::int64_t r = 0; r < selected->rows; ++r) {
+    const auto* chosen = selected->row<std::int32_t>(r);
+    std::int32_t* out = sorted.data() + r * topk;
+    std::copy(chosen, chosen + topk, out);
+    std::sort(out, std::find(out, out + topk, -1));
+  }
+  step.probe->record(step.scope + "sel", Tensor::i32(sorted.data(), selected->rows, topk), {selected->rows, topk});
+  if (!role.publishes_candidates) return;
+  show_candidates(step, visible_entries(step.rows.positions().back(), role.ratio), *candidates);
 }
 
 }  // namespace
@@ -90,13 +92,12 @@ Selection make_selection(const StepContext& step) {
   const ModelConfig& config = step.config();
   Selection selection;
   selection.selected = step.workspace.i32(step.row_count(), std::max(config.index_topk, 1));
-  selection.counts.assign(static_cast<std::size_t>(step.row_count()), 0);
   if (config.candidate_source < 0 || config.candidate_block_size <= 0 || step.row_count() == 0) return selection;
   const auto& positions = step.rows.positions();
   const std::int64_t entries = *std::max_element(positions.begin(), positions.end()) + 1;
   const std::int64_t blocks = (entries + config.candidate_block_size - 1) / config.candidate_block_size;
-  selection.candidate_words = static_cast<std::size_t>((blocks + 63) / 64);
-  selection.candidates.assign(static_cast<std::size_t>(step.row_count()) * selection.candidate_words, 0);
+  selection.candidates = step.workspace.i64(step.row_count(), (blocks + 63) / 64);
+  step.ops().clear(selection.candidates);
   return selection;
 }
 

@@ -12,15 +12,6 @@ struct Best {
   std::int32_t id = 0;
 };
 
-Best best_of(const float* base, const float* bias, std::int64_t count, std::int32_t first_id, float* biased) {
-  Best best{base[0] + bias[0], first_id};
-  for (std::int64_t i = 0; i < count; ++i) {
-    biased[i] = base[i] + bias[i];
-    if (biased[i] > best.logit) best = {biased[i], first_id + static_cast<std::int32_t>(i)};
-  }
-  return best;
-}
-
 // Keeps the best of all ranks for every lane; the first of equals has the lowest id, ranks being in vocabulary order.
 Result<void> exchange(Communicator& communicator, std::vector<Best>& best) {
   if (communicator.size() == 1) return {};
@@ -34,6 +25,13 @@ Result<void> exchange(Communicator& communicator, std::vector<Best>& best) {
     }
   }
   return {};
+}
+
+// Rows i, i + block, i + 2 block, ..: position i of every lane's block.
+Tensor chain_rows(const Tensor& blocks, std::int64_t lanes, std::int64_t block_size, std::int64_t i) {
+  Tensor rows = blocks.slice_rows(i, lanes);
+  rows.stride = blocks.stride * block_size;
+  return rows;
 }
 
 float confidence_of(const DenseF32& weights, const float* hidden, std::int64_t hidden_size,
@@ -68,16 +66,25 @@ Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBloc
     longest = std::max(longest, std::min(lane.count, block_size));
   }
   std::vector<Best> best(lanes.size());
+  std::vector<BestColumn> columns(lanes.size());
+  Memory& memory = step.ops().memory();
+  Buffer hidden_copy, embedded_copy;
+  const auto hidden =
+      weights.confidence.empty() ? Result<Tensor>(Tensor{}) : on_host(memory, block.hidden, hidden_copy);
+  if (!hidden) return hidden.error();
   for (int i = 0; i < longest; ++i) {
     step.ops().gather_rows(weights.markov_embed, previous, embedded);
     step.ops().linear(embedded, weights.markov_head, {step.mode(weights.markov_head).q8, false}, bias);
-    for (std::int64_t lane = 0; lane < count; ++lane) {
-      const std::int64_t row = lane * block_size + i;
-      best[static_cast<std::size_t>(lane)] =
-          best_of(block.base_logits.row<float>(row) + first_id, bias.row<float>(lane), local,
-                  static_cast<std::int32_t>(first_id), biased.row<float>(row));
+    const Tensor base = chain_rows(block.base_logits, count, block_size, i).slice_cols(first_id, local);
+    const Tensor sums = chain_rows(biased, count, block_size, i);
+    if (auto ok = step.ops().best_of_sum(base, bias, sums, columns); !ok) return ok.error();
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      best[lane] = {columns[lane].value, static_cast<std::int32_t>(first_id) + columns[lane].column};
     }
     if (auto ok = exchange(*step.model.communicator, best); !ok) return ok.error();
+    const auto entered =
+        weights.confidence.empty() ? Result<Tensor>(Tensor{}) : on_host(memory, embedded, embedded_copy);
+    if (!entered) return entered.error();
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       previous[lane] = best[lane].id;
       if (i >= lanes[lane].count) continue;
@@ -85,8 +92,8 @@ Result<std::vector<Draft>> chain_drafts(const StepContext& step, const DraftBloc
       if (weights.confidence.empty()) continue;
       const auto at = static_cast<std::int64_t>(lane);
       drafts[lane].confidence.push_back(
-          confidence_of(weights.confidence, block.hidden.row<float>(at * block_size + i), block.hidden.cols,
-                        {embedded.row<float>(at), static_cast<std::size_t>(embedded.cols)}));
+          confidence_of(weights.confidence, hidden->row<float>(at * block_size + i), hidden->cols,
+                        {entered->row<float>(at), static_cast<std::size_t>(entered->cols)}));
     }
   }
   if (longest == block_size) step.show("logits", biased, {biased.rows, biased.cols});

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu/backend.hpp"
 #include "gpu/checkpoint/loader.hpp"
-#include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/model/prepare_weights.hpp"
 
 namespace tandem::gpu {
@@ -34,6 +34,8 @@ void make_rope_tables(Model& model) {
   const std::int64_t positions = model.max_positions + config.dspark.block_size;
   model.rope_plain = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::plain, positions);
   model.rope_compressed = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::compressed, positions);
+  model.rope_plain->place(model.ops->memory());
+  model.rope_compressed->place(model.ops->memory());
 }
 
 }  // namespace
@@ -50,6 +52,10 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
   if (!numerics) return numerics.error();
   model->numerics = *numerics;
 
+  auto ops = make_ops({options.backend, options.threads});
+  if (!ops) return ops.error();
+  model->ops = std::move(*ops);
+
   const auto checkpoint = Checkpoint::open(options.folder);
   if (!checkpoint) return checkpoint.error();
   auto weights = load_rank(*checkpoint, *model, options, progress, stop);
@@ -59,14 +65,14 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
     model->config.dspark = {};
     model->config.dspark.block_size = 0;
   }
-  model->ops = make_cpu_ops(options.threads);
-  for_each_linear(model->weights, [&](Linear& weight) { model->ops->prepare(weight); });
+  prepare_weights(model->weights, *model->ops);
   make_rope_tables(*model);
   if (!model->config.engram.layers.empty()) {
     auto tables = EngramTables::open(model->config, *checkpoint, options.cache_folder);
     if (!tables) return tables.error();
     model->engram = std::move(*tables);
   }
+  if (auto placed = model->ops->wait(); !placed) return placed.error();
   return model;
 }
 

@@ -24,6 +24,7 @@ namespace tandem::gpu {
 struct ModelOptions {
   std::filesystem::path folder;
   std::string numerics = "serve";
+  std::string backend = "cpu";         // see gpu/backend.hpp
   std::int64_t max_positions = 0;      // rotation tables cover these and a draft block; 0 = the model's own limit
   int threads = 1;                     // of this rank
   bool draft = true;                   // load the draft network if the checkpoint has one
@@ -33,11 +34,11 @@ struct ModelOptions {
 struct Model {
   ModelConfig config;  // dspark.stages is 0 if the draft network was not loaded
   Numerics numerics;
+  std::unique_ptr<Ops> ops;  // outlives the weights that lie in its memory
   ModelWeights weights;
-  std::unique_ptr<Ops> ops;
-  std::unique_ptr<const RopeTable> rope_plain;       // ratio-0 layers and draft stages
-  std::unique_ptr<const RopeTable> rope_compressed;  // ratio > 0: compress_theta with YaRN
-  std::unique_ptr<EngramTables> engram;              // null if the model has none
+  std::unique_ptr<RopeTable> rope_plain;       // ratio-0 layers and draft stages
+  std::unique_ptr<RopeTable> rope_compressed;  // ratio > 0: compress_theta with YaRN
+  std::unique_ptr<EngramTables> engram;        // null if the model has none
   Communicator* communicator = nullptr;
   std::int64_t max_positions = 0;
 

@@ -1,22 +1,21 @@
 // Copies of whole rows between f32 tensors: gathering the rows that a block needs.
 #pragma once
 
-#include <cstring>
 #include <span>
+#include <vector>
 
-#include "gpu/tensor.hpp"
+#include "gpu/ops.hpp"
 
 namespace tandem::gpu {
 
-inline void copy_row(const float* from, float* to, std::int64_t cols) noexcept {
-  std::memcpy(to, from, static_cast<std::size_t>(cols) * sizeof(float));
-}
-
 // to[i] = from[rows[i]].
-inline void copy_rows(const Tensor& from, std::span<const std::int32_t> rows, const Tensor& to) noexcept {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    copy_row(from.row<float>(rows[i]), to.row<float>(static_cast<std::int64_t>(i)), from.cols);
+inline void copy_rows(Ops& ops, const Tensor& from, std::span<const std::int32_t> rows, const Tensor& to) {
+  std::vector<RowMove> moves;
+  moves.reserve(rows.size());
+  for (const std::int32_t row : rows) {
+    moves.push_back({from.row<float>(row), to.row<float>(static_cast<std::int64_t>(moves.size()))});
   }
+  ops.move_rows(moves, from.cols);
 }
 
 }  // namespace tandem::gpu

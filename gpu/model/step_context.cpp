@@ -8,14 +8,21 @@ namespace tandem::gpu {
 void StepContext::show_records(const char* site, RecordFormat format, int n,
                                const std::vector<const std::byte*>& places) const {
   if (probe == nullptr) return;
-  const Workspace::Scope scope_of_values(workspace);
   const auto rows = static_cast<std::int64_t>(places.size());
-  const Tensor values = workspace.f32(rows, n);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::span<float> out(values.row<float>(row), static_cast<std::size_t>(n));
-    read_record(format, places[static_cast<std::size_t>(row)], out);
+  std::vector<float> values(places.size() * static_cast<std::size_t>(n));
+  std::vector<std::byte> record(record_bytes(format, n));
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    if (!ops().memory().download(places[row], record)) return;
+    read_record(format, record.data(),
+                std::span(values).subspan(row * static_cast<std::size_t>(n), static_cast<std::size_t>(n)));
   }
-  show(site, values, {rows, n});
+  probe->record(scope + site, Tensor::f32(values.data(), rows, n), {rows, n});
+}
+
+void StepContext::show_as(const std::string& name, const Tensor& value, const std::vector<std::int64_t>& shape) const {
+  Buffer copy;
+  const auto readable = on_host(ops().memory(), value, copy);
+  if (readable) probe->record(name, *readable, shape);
 }
 
 }  // namespace tandem::gpu

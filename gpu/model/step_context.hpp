@@ -31,8 +31,10 @@ struct StepContext {
   // Shows the records just written at `places`, as the caches hold them: values after quantisation.
   void show_records(const char* site, RecordFormat format, int n, const std::vector<const std::byte*>& places) const;
   void show(const char* site, const Tensor& value, std::initializer_list<std::int64_t> shape) const {
-    if (probe != nullptr) probe->record(scope + site, value, std::vector<std::int64_t>(shape));
+    if (probe != nullptr) show_as(scope + site, value, std::vector<std::int64_t>(shape));
   }
+  // Shows a tensor of the backend's memory under its full name; a tensor that cannot be read is not shown.
+  void show_as(const std::string& name, const Tensor& value, const std::vector<std::int64_t>& shape) const;
 };
 
 }  // namespace tandem::gpu

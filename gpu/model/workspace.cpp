@@ -15,7 +15,7 @@ void Workspace::reset() {
   if (blocks_.size() > 1) {
     const std::size_t total = bytes();
     blocks_.clear();
-    blocks_.push_back(Buffer::host(total));
+    blocks_.push_back(memory_.allocate(total));
   }
   block_ = 0;
   used_ = 0;
@@ -34,7 +34,7 @@ std::byte* Workspace::take(std::size_t bytes) {
     used_ = 0;
   }
   if (block_ == blocks_.size()) {
-    blocks_.push_back(Buffer::host(std::max({size, smallest_block, this->bytes()})));
+    blocks_.push_back(memory_.allocate(std::max({size, smallest_block, this->bytes()})));
   }
   std::byte* data = blocks_[block_].data.get() + used_;
   used_ += size;
@@ -48,6 +48,10 @@ Tensor Workspace::f32(std::int64_t rows, std::int64_t cols) {
 Tensor Workspace::i32(std::int64_t rows, std::int64_t cols) {
   return Tensor::i32(
       reinterpret_cast<std::int32_t*>(take(static_cast<std::size_t>(rows * cols) * sizeof(std::int32_t))), rows, cols);
+}
+
+Tensor Workspace::i64(std::int64_t rows, std::int64_t cols) {
+  return {take(static_cast<std::size_t>(rows * cols) * sizeof(std::int64_t)), DType::i64, rows, cols, cols};
 }
 
 }  // namespace tandem::gpu

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/memory.hpp"
 #include "gpu/tensor.hpp"
 
 namespace tandem::gpu {
@@ -33,15 +34,19 @@ class Workspace {
     std::size_t used_;
   };
 
+  explicit Workspace(Memory& memory = host_memory()) noexcept : memory_(memory) {}
+
   // Forgets all tensors and merges the memory into one block. Call between steps.
   void reset();
   Tensor f32(std::int64_t rows, std::int64_t cols);
   Tensor i32(std::int64_t rows, std::int64_t cols);
+  Tensor i64(std::int64_t rows, std::int64_t cols);
   std::size_t bytes() const noexcept;
 
  private:
   std::byte* take(std::size_t bytes);
 
+  Memory& memory_;
   std::vector<Buffer> blocks_;
   std::size_t block_ = 0;  // block in use
   std::size_t used_ = 0;   // bytes taken from it

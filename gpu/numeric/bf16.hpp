@@ -9,23 +9,23 @@
 
 namespace tandem::gpu {
 
-inline float bf16_to_float(std::uint16_t bits) noexcept {
+constexpr float bf16_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
 // Rounds to nearest even. A NaN stays a NaN (its payload is cut and the quiet bit set).
-inline std::uint16_t float_to_bf16(float value) noexcept {
+constexpr std::uint16_t float_to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x0040U);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-inline float round_to_bf16(float value) noexcept {
+constexpr float round_to_bf16(float value) noexcept {
   return bf16_to_float(float_to_bf16(value));
 }
 
 // FP16: 5 exponent bits, subnormals and infinities included.
-inline float f16_to_float(std::uint16_t bits) noexcept {
+constexpr float f16_to_float(std::uint16_t bits) noexcept {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t magnitude = bits & 0x7FFFU;
   if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | ((magnitude & 0x3FFU) << 13));
@@ -35,7 +35,7 @@ inline float f16_to_float(std::uint16_t bits) noexcept {
 }
 
 // Rounds to nearest even; beyond 65504 + half a step it becomes an infinity.
-inline std::uint16_t float_to_f16(float value) noexcept {
+constexpr std::uint16_t float_to_f16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;

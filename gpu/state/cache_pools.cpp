@@ -5,15 +5,28 @@
 #include <utility>
 
 namespace tandem::gpu {
+namespace {
 
-CachePools::CachePools(CacheLayout layout) : layout_(std::move(layout)) {
-  lanes_ = Buffer::host(static_cast<std::size_t>(layout_.limits.lanes_max) * layout_.lane_bytes());
+// Pages of the longest sequence in the pool of ratio 1, which has the most.
+std::int64_t pages_max(const CacheLayout& layout) {
+  const std::int64_t units = (layout.limits.max_positions + layout.page_tokens - 1) / layout.page_tokens;
+  return units * (layout.page_tokens / page_entries);
+}
+
+}  // namespace
+
+CachePools::CachePools(CacheLayout layout, Memory& memory) : layout_(std::move(layout)), memory_(memory) {
+  lanes_ = memory_.allocate(static_cast<std::size_t>(layout_.limits.lanes_max) * layout_.lane_bytes());
   for (const SourceLayout& source : layout_.sources) {
     const auto records = static_cast<std::size_t>(source.pages * page_entries);
-    entries_.push_back(Buffer::host(records * record_bytes(layout_.entry_format, layout_.head_dim)));
+    entries_.push_back(memory_.allocate(records * record_bytes(layout_.entry_format, layout_.head_dim)));
     const bool keys = source.has_index_keys;
-    index_keys_.push_back(keys ? Buffer::host(records * record_bytes(layout_.index_format, layout_.index_dim))
+    index_keys_.push_back(keys ? memory_.allocate(records * record_bytes(layout_.index_format, layout_.index_dim))
                                : Buffer{});
+  }
+  if (!memory_.is_host()) {
+    const auto tables = static_cast<std::size_t>(layout_.limits.lanes_max) * layout_.sources.size();
+    page_tables_ = memory_.allocate(tables * static_cast<std::size_t>(pages_max(layout_)) * sizeof(std::int32_t));
   }
   // Lowest numbers are lent first: they lie at the end of the free lists.
   for (int lane = layout_.limits.lanes_max - 1; lane >= 0; --lane) free_lanes_.push_back(lane);
@@ -43,6 +56,14 @@ Result<std::unique_ptr<SequenceState>> CachePools::open(std::int64_t max_tokens)
 void CachePools::release(int lane, const std::vector<std::int32_t>& units) {
   free_lanes_.push_back(lane);
   free_units_.insert(free_units_.end(), units.rbegin(), units.rend());
+}
+
+const std::int32_t* CachePools::place_pages(int lane, std::size_t source, const std::vector<std::int32_t>& pages) {
+  if (memory_.is_host()) return nullptr;
+  const std::size_t table = static_cast<std::size_t>(lane) * layout_.sources.size() + source;
+  auto* place = page_tables_.as<std::int32_t>() + table * static_cast<std::size_t>(pages_max(layout_));
+  memory_.upload(std::as_bytes(std::span(pages)), place);
+  return place;
 }
 
 }  // namespace tandem::gpu

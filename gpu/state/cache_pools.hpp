@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engram/error.hpp"
+#include "gpu/memory.hpp"
 #include "gpu/state/cache_layout.hpp"
 #include "gpu/state/sequence_state.hpp"
 #include "gpu/tensor.hpp"
@@ -17,7 +18,8 @@ namespace tandem::gpu {
 
 class CachePools {
  public:
-  explicit CachePools(CacheLayout layout);
+  // Reserves everything in `memory`, which must outlive this.
+  explicit CachePools(CacheLayout layout, Memory& memory = host_memory());
   CachePools(const CachePools&) = delete;
   CachePools& operator=(const CachePools&) = delete;
 
@@ -38,8 +40,12 @@ class CachePools {
  private:
   friend class SequenceState;
   void release(int lane, const std::vector<std::int32_t>& units);
+  // Copies a lane's page table of one source to where the operations read it. Returns that place, null in host memory.
+  const std::int32_t* place_pages(int lane, std::size_t source, const std::vector<std::int32_t>& pages);
 
   CacheLayout layout_;
+  Memory& memory_;
+  Buffer page_tables_;  // [lanes, sources, most pages of one sequence]; empty in host memory
   Buffer lanes_;
   std::vector<Buffer> entries_;     // per source
   std::vector<Buffer> index_keys_;  // per source; empty where it owns none

@@ -19,6 +19,7 @@ SequenceState::SequenceState(CachePools& pools, int lane, std::vector<std::int32
     for (const std::int32_t unit : units_) {
       for (std::int32_t i = 0; i < per_unit; ++i) table.push_back(unit * per_unit + i);
     }
+    placed_pages_.push_back(pools_.place_pages(lane_, pages_.size() - 1, table));
   }
   tokens_.reserve(static_cast<std::size_t>(capacity_));
 }
@@ -74,14 +75,14 @@ PagedRecords SequenceState::entries(int layer) const noexcept {
   const CacheLayout& layout = pools_.layout();
   const int source = layout.source_index(layer);
   return {pools_.entry_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.head_dim,
-          layout.entry_format};
+          layout.entry_format, placed_pages_[static_cast<std::size_t>(source)]};
 }
 
 PagedRecords SequenceState::index_keys(int layer) const noexcept {
   const CacheLayout& layout = pools_.layout();
   const int source = layout.source_index(layer);
   return {pools_.index_pool(source), pages_[static_cast<std::size_t>(source)].data(), layout.index_dim,
-          layout.index_format};
+          layout.index_format, placed_pages_[static_cast<std::size_t>(source)]};
 }
 
 float* SequenceState::open_row(int layer, std::int64_t position) const noexcept {

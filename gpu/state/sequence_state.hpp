@@ -57,6 +57,7 @@ class SequenceState {
   int lane_;
   std::vector<std::int32_t> units_;
   std::vector<std::vector<std::int32_t>> pages_;  // per source: page table, a function of units_ and the source's ratio
+  std::vector<const std::int32_t*> placed_pages_;  // per source: the table in the pools' memory
   std::int64_t capacity_;
   std::vector<std::int32_t> tokens_;
   std::int64_t written_ = 0;  // one past the highest position ever written

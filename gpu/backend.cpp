@@ -1,0 +1,23 @@
+// Backends by their names. A build without CUDA knows the name too, and says what is missing.
+#include "gpu/backend.hpp"
+
+#include "gpu/cpu/cpu_ops.hpp"
+#if defined(TANDEM_HAVE_CUDA)
+#include "gpu/cuda/cuda_ops.hpp"
+#endif
+
+namespace tandem::gpu {
+
+Result<std::unique_ptr<Ops>> make_ops(const BackendOptions& options) {
+  if (options.name == "cpu") return make_cpu_ops(options.threads);
+  if (options.name != "cuda") {
+    return Error{ErrorCode::invalid_argument, "backend", "'" + options.name + "'", "cpu or cuda"};
+  }
+#if defined(TANDEM_HAVE_CUDA)
+  return make_cuda_ops({});
+#else
+  return Error{ErrorCode::unavailable, "backend", "cuda", "a build with TANDEM_CUDA=ON"};
+#endif
+}
+
+}  // namespace tandem::gpu

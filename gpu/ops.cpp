@@ -1,0 +1,71 @@
+// The operations that need no arithmetic worth a backend of its own, for tensors in host memory.
+#include "gpu/ops.hpp"
+
+#include <cstring>
+
+#include "gpu/numeric/bf16.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+void round_row(float* row, std::int64_t cols) {
+  for (std::int64_t i = 0; i < cols; ++i) row[i] = round_to_bf16(row[i]);
+}
+
+}  // namespace
+
+Memory& Ops::memory() noexcept {
+  return host_memory();
+}
+
+Result<void> Ops::wait() {
+  return {};
+}
+
+void Ops::prepare(MoeWeights&) {}
+
+void Ops::move_rows(std::span<const RowMove> moves, std::int64_t cols) {
+  for (const RowMove& move : moves) std::memcpy(move.to, move.from, static_cast<std::size_t>(cols) * sizeof(float));
+}
+
+void Ops::clear(Tensor x) {
+  if (!x.empty()) std::memset(x.data, 0, bytes_of(x).size());
+}
+
+void Ops::scale(Tensor x, float factor, bool round) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    auto* values = x.row<float>(row);
+    for (std::int64_t i = 0; i < x.cols; ++i) values[i] *= factor;
+    if (round) round_row(values, x.cols);
+  }
+}
+
+void Ops::sum_blocks(const Tensor& parts, bool round, Tensor sum) {
+  if (sum.empty()) return;
+  const std::int64_t blocks = parts.rows / sum.rows;
+  for (std::int64_t row = 0; row < sum.rows; ++row) {
+    auto* to = sum.row<float>(row);
+    std::memcpy(to, parts.row<float>(row), static_cast<std::size_t>(sum.cols) * sizeof(float));
+    for (std::int64_t block = 1; block < blocks; ++block) {
+      const auto* next = parts.row<float>(block * sum.rows + row);
+      for (std::int64_t i = 0; i < sum.cols; ++i) to[i] += next[i];
+    }
+    if (round) round_row(to, sum.cols);
+  }
+}
+
+Result<void> Ops::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) {
+  for (std::int64_t row = 0; row < sums.rows; ++row) {
+    const auto *left = a.row<float>(row), *right = b.row<float>(row);
+    auto* out = sums.row<float>(row);
+    BestColumn most{left[0] + right[0], 0};
+    for (std::int64_t i = 0; i < sums.cols; ++i) {
+      out[i] = left[i] + right[i];
+      if (out[i] > most.value) most = {out[i], static_cast<std::int32_t>(i)};
+    }
+    best[static_cast<std::size_t>(row)] = most;
+  }
+  return {};
+}
+
+}  // namespace tandem::gpu
