@@ -8,9 +8,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 option(TANDEM_WERROR "Warnings are errors" ON)
 
 add_library(tandem_options INTERFACE)
-target_compile_options(tandem_options INTERFACE -Wall -Wextra -Wno-psabi $<$<BOOL:${TANDEM_WERROR}>:-Werror>
+target_compile_options(tandem_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${TANDEM_WERROR}>>:-Werror>
   # The bits of a row must not depend on how the compiler groups operations: no contraction, no fast math.
-  -ffp-contract=off)
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 target_compile_definitions(tandem_options INTERFACE TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_include_directories(tandem_options INTERFACE "${CMAKE_SOURCE_DIR}")
 

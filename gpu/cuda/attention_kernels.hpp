@@ -1,0 +1,41 @@
+// Attention over window ring and selected entries (contract: Ops::attention).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/kv_record.hpp"
+#include "gpu/tensor.hpp"
+
+namespace tandem::gpu::cuda {
+
+// The keys of one query row; all pointers are the device's.
+struct KeySource {
+  const std::byte* ring = nullptr;
+  std::int64_t ring_slots = 1;
+  std::int64_t window_first = 0;
+  std::int64_t window_count = 0;
+  const std::byte* pool = nullptr;
+  const std::int32_t* pages = nullptr;
+  const std::int32_t* selected = nullptr;  // ends at the first -1
+  std::int64_t selected_most = 0;
+};
+
+struct AttendCall {
+  Tensor q;
+  const KeySource* rows;
+  const float* sink;
+  int heads, head_dim;
+  RecordFormat window_format, entry_format;
+  bool round;
+  Tensor out;
+};
+
+inline constexpr int attention_dim_max = 512;
+
+// Errors: cudaErrorNotSupported beyond attention_dim_max, or where a block of keys does not fit shared memory.
+cudaError_t attend(cudaStream_t stream, const AttendCall& call);
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,33 @@
+// The operations that take more than one launch: contracts are those of the methods of Ops with the same names.
+#pragma once
+
+#include "gpu/cuda/context.hpp"
+#include "gpu/ops.hpp"
+
+namespace tandem::gpu::cuda {
+
+// Returns x, or its Q8 copy in the scratch memory.
+Tensor linear_input(CudaContext& context, const Tensor& x, bool q8);
+
+void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearMode mode, const Tensor& y);
+void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
+                    const Tensor& y);
+void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection& hc, const ModelConfig& config,
+             const HcMix& out);
+void attention(CudaContext& context, const AttentionCall& call);
+void index_select(CudaContext& context, const IndexCall& call);
+
+struct RouteCall {
+  Tensor x;
+  const Linear* gate = nullptr;
+  const float* bias = nullptr;
+  double temperature = 1;
+  double scaling = 1;
+  Routing out;
+};
+void route(CudaContext& context, const RouteCall& call);
+// Builds the table of an expert layer's matrices.
+void prepare_experts(CudaContext& context, MoeWeights& weights);
+void moe(CudaContext& context, const MoeCall& call);
+
+}  // namespace tandem::gpu::cuda

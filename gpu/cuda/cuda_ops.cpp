@@ -1,0 +1,191 @@
+// The class only distributes: operations of one launch are here, the others in the *_calls.cpp files.
+#include "gpu/cuda/cuda_ops.hpp"
+
+#include <vector>
+
+#include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/context.hpp"
+#include "gpu/cuda/mhc_kernels.hpp"
+#include "gpu/cuda/record_kernels.hpp"
+#include "gpu/cuda/row_kernels.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+using cuda::CudaContext;
+
+static_assert(sizeof(RowMove) == sizeof(cuda::Move), "copy lists are sent as they are");
+
+class CudaOps final : public Ops {
+ public:
+  CudaOps(std::unique_ptr<cuda::Stream> stream, const CudaOptions& options)
+      : context_(std::move(stream), options.staging_bytes) {}
+
+  Memory& memory() noexcept override { return context_.memory; }
+  Result<void> wait() override { return context_.stream.wait(); }
+  CudaUse use() const noexcept {
+    return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations()};
+  }
+
+  void prepare(Linear&) override {}  // the kernels read the file's own codes
+  void prepare(MoeWeights& weights) override { cuda::prepare_experts(context_, weights); }
+
+  void move_rows(std::span<const RowMove> moves, std::int64_t cols) override {
+    if (moves.empty() || cols == 0) return;
+    const auto* list = reinterpret_cast<const cuda::Move*>(context_.staging.send(moves));
+    run("move rows",
+        [&](cudaStream_t s) { return cuda::move_rows(s, list, static_cast<std::int64_t>(moves.size()), cols); });
+  }
+  void clear(Tensor x) override {
+    if (x.empty()) return;
+    run("clear", [&](cudaStream_t s) { return cudaMemsetAsync(x.data, 0, bytes_of(x).size(), s); });
+  }
+  void scale(Tensor x, float factor, bool round) override {
+    if (x.empty()) return;
+    run("scale", [&](cudaStream_t s) { return cuda::scale(s, x, factor, round); });
+  }
+  void sum_blocks(const Tensor& parts, bool round, Tensor sum) override {
+    if (sum.empty()) return;
+    run("sum blocks", [&](cudaStream_t s) { return cuda::sum_blocks(s, parts, round, sum); });
+  }
+  Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) override;
+
+  void gather_rows(const Linear& table, std::span<const std::int32_t> ids, Tensor out) override {
+    if (ids.empty()) return;
+    const std::int32_t* list = context_.staging.send(ids);
+    const Tensor rows = out.slice_rows(0, static_cast<std::int64_t>(ids.size()));
+    run("gather rows",
+        [&](cudaStream_t s) { return cuda::gather_rows(s, table.codes.as<const std::uint16_t>(), list, rows); });
+  }
+  void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor y) override {
+    cuda::linear(context_, x, weight, mode, y);
+  }
+  void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor y) override {
+    cuda::partial_linear(context_, x, weight, mode, y);
+  }
+  void rmsnorm(const Tensor& x, const DenseF32& w, double eps, bool round, Tensor y) override {
+    if (x.empty()) return;
+    const cuda::NormCall call{x, w.data(), static_cast<float>(eps), round, y};
+    run("rmsnorm", [&](cudaStream_t s) { return cuda::rmsnorm(s, call); });
+  }
+  void round_bf16(Tensor x) override {
+    if (x.empty()) return;
+    run("round", [&](cudaStream_t s) { return cuda::round_bf16(s, x); });
+  }
+
+  void mhc_mix(const Tensor& streams, const HyperConnection& hc, const ModelConfig& config, HcMix out) override {
+    cuda::mhc_mix(context_, streams, hc, config, out);
+  }
+  void mhc_collapse(const Tensor& streams, const Tensor& pre, bool round, Tensor u) override {
+    if (u.empty()) return;
+    run("mhc collapse", [&](cudaStream_t s) { return cuda::collapse(s, streams, pre, round, u); });
+  }
+  void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) override {
+    if (y.empty()) return;
+    run("mhc expand", [&](cudaStream_t s) { return cuda::expand(s, {streams, y, mix.post, mix.comb, round}); });
+  }
+  void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) override {
+    if (out.empty()) return;
+    run("mean of streams", [&](cudaStream_t s) { return cuda::mean_streams(s, streams, mult, round, out); });
+  }
+
+  void rope(Tensor x, int heads, std::span<const std::int64_t> positions, const RopeView& table, bool inverse,
+            bool round) override {
+    if (x.empty()) return;
+    const std::int64_t* list = context_.staging.send(positions);
+    const cuda::RotationCall call{x, heads, list, table.cos, table.sin, table.pairs, inverse, round};
+    run("rope", [&](cudaStream_t s) { return cuda::rotate(s, call); });
+  }
+  void quantise_x4(Tensor x) override {
+    if (x.empty()) return;
+    run("x4", [&](cudaStream_t s) { return cuda::fake_x4(s, x); });
+  }
+  void write_window(const Tensor& x, std::span<const RecordRing> rings,
+                    std::span<const std::int64_t> positions) override {
+    write(
+        x, [&](std::size_t row) { return rings[row].at(positions[row]); }, rings);
+  }
+  void write_entries(const Tensor& x, std::span<const PagedRecords> caches,
+                     std::span<const std::int32_t> entries) override {
+    write(
+        x, [&](std::size_t row) { return caches[row].at(entries[row]); }, caches);
+  }
+  void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round,
+                 Tensor z) override {
+    if (z.empty()) return;
+    run("pool pair", [&](cudaStream_t s) { return cuda::pool_pair(s, {ka, ga, kb, gb, round, z}); });
+  }
+
+  void attention(const AttentionCall& call) override { cuda::attention(context_, call); }
+  void index_select(const IndexCall& call) override { cuda::index_select(context_, call); }
+  void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling,
+             Routing out) override {
+    cuda::route(context_, {x, &gate, bias, temperature, scaling, out});
+  }
+  void moe(const MoeCall& call) override { cuda::moe(context_, call); }
+
+  void engram_gate(Tensor streams, const Tensor& kv, const EngramWeights& weights, const std::uint8_t* keep,
+                   const ModelConfig& config, bool round) override {
+    if (streams.empty()) return;
+    const std::uint8_t* flags =
+        context_.staging.send(std::span<const std::uint8_t>(keep, static_cast<std::size_t>(streams.rows)));
+    const cuda::GateCall call{streams,
+                              kv,
+                              weights.q_weight.data(),
+                              weights.k_weight.data(),
+                              flags,
+                              config.hc_mult,
+                              static_cast<float>(config.norm_eps),
+                              round};
+    run("engram gate", [&](cudaStream_t s) { return cuda::engram_gate(s, call); });
+  }
+
+ private:
+  template <class Launch>
+  void run(const char* what, const Launch& launch) {
+    context_.run(what, launch);
+  }
+
+  // Writes row t of x as the record at place(t); the caches say in which format, the same for all rows.
+  template <class Place, class Caches>
+  void write(const Tensor& x, const Place& place, const Caches& caches) {
+    if (x.empty()) return;
+    std::vector<std::byte*> places;
+    for (std::size_t row = 0; row < caches.size(); ++row) places.push_back(place(row));
+    const cuda::WriteCall call{x, context_.staging.send(std::span<std::byte* const>(places)), caches.front().format};
+    run("write records", [&](cudaStream_t s) { return cuda::write_records(s, call); });
+  }
+
+  CudaContext context_;
+};
+
+Result<void> CudaOps::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) {
+  if (sums.empty()) return {};
+  const Workspace::Scope scope(context_.scratch);
+  const Tensor found = context_.scratch.i32(2, sums.rows);
+  const cuda::BestCall call{a, b, sums, found.row<float>(0), found.row<std::int32_t>(1)};
+  run("best of sum", [&](cudaStream_t s) { return cuda::best_of_sum(s, call); });
+  const auto rows = static_cast<std::size_t>(sums.rows);
+  std::vector<float> values(rows);
+  std::vector<std::int32_t> columns(rows);
+  if (auto ok = memory().download(call.values, std::as_writable_bytes(std::span(values))); !ok) return ok;
+  if (auto ok = memory().download(call.columns, std::as_writable_bytes(std::span(columns))); !ok) return ok;
+  for (std::size_t row = 0; row < rows; ++row) best[row] = {values[row], columns[row]};
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options) {
+  auto stream = cuda::Stream::open(options.device);
+  if (!stream) return stream.error();
+  std::unique_ptr<Ops> ops = std::make_unique<CudaOps>(std::move(*stream), options);
+  if (auto ok = ops->wait(); !ok) return ok.error();
+  return ops;
+}
+
+CudaUse use_of(const Ops& ops) {
+  return static_cast<const CudaOps&>(ops).use();
+}
+
+}  // namespace tandem::gpu

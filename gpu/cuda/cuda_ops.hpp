@@ -1,0 +1,30 @@
+// CudaOps: the CUDA backend of Ops. See README.md for how tensors live on the device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engram/error.hpp"
+#include "gpu/ops.hpp"
+
+namespace tandem::gpu {
+
+struct CudaOptions {
+  int device = 0;
+  std::size_t staging_bytes = std::size_t{32} << 20;  // pinned: what the host tells the kernels of one step
+};
+
+// Returns a backend on one device. Tensors are f32 (i32 for ids, i64 for masks) in the memory of the returned Ops,
+// which must outlive every Buffer of it. One thread calls it at a time. Errors: unavailable (no usable device),
+// resource.
+Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options);
+
+// What a CUDA backend has used so far; requires that `ops` came from make_cuda_ops.
+struct CudaUse {
+  std::int64_t allocations = 0;  // requests to the arena
+  std::size_t reserved_bytes = 0;
+  std::int64_t operations = 0;
+};
+CudaUse use_of(const Ops& ops);
+
+}  // namespace tandem::gpu

@@ -1,0 +1,156 @@
+// The mixture of experts: rows in chunks of bounded scratch memory; routed experts by tiles, the shared one as linears.
+#include <algorithm>
+#include <vector>
+
+#include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/expert_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr std::int64_t chunk_rows = 128;  // products take 4 * slices * D * (slots + 1) bytes a row: 37 MB at full size
+
+// What MoeWeights::packed holds: the experts' matrices on the device.
+struct ExpertTable {
+  Buffer matrices;  // ExpertMatrices [experts]
+};
+
+bool is_aligned(const ExpertWeights& expert) {
+  const auto whole = [](const Linear& weight) { return weight.k % 16 == 0; };
+  return whole(expert.w1) && whole(expert.w3) && std::all_of(expert.w2.slices.begin(), expert.w2.slices.end(), whole);
+}
+
+std::vector<ExpertMatrices> matrices_of(const MoeWeights& weights) {
+  std::vector<ExpertMatrices> all;
+  for (const ExpertWeights& expert : weights.experts) {
+    const bool aligned = is_aligned(expert);
+    const auto matrix = [&](const Linear& weight) {
+      Matrix result = matrix_of(weight, {});
+      result.is_aligned = aligned;
+      return result;
+    };
+    ExpertMatrices& out = all.emplace_back();
+    out.w1 = matrix(expert.w1);
+    out.w3 = matrix(expert.w3);
+    for (std::size_t s = 0; s < expert.w2.slices.size() && s < 2; ++s) out.w2[s] = matrix(expert.w2.slices[s]);
+  }
+  return all;
+}
+
+const ExpertMatrices* find_table(CudaContext& context, const MoeWeights& weights) {
+  if (weights.packed) return static_cast<const ExpertTable*>(weights.packed.get())->matrices.as<const ExpertMatrices>();
+  const std::vector<ExpertMatrices> matrices = matrices_of(weights);
+  return context.staging.send(std::span<const ExpertMatrices>(matrices));
+}
+
+// Everything that is the same for all chunks of one call.
+struct Layer {
+  const MoeCall& call;
+  const ExpertMatrices* table = nullptr;
+  WeightFormat format = WeightFormat::bf16;
+  int experts = 0, slots = 0, slices = 1;
+  std::int64_t inter = 0;
+  bool q8 = false;
+};
+
+// h of the chunk's uses, quantised again where the second product wants it.
+Tensor quantised(CudaContext& context, const Layer& layer, const Tensor& h) {
+  return linear_input(context, h, layer.q8);
+}
+
+Tensor routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
+  const std::int64_t uses = x.rows * layer.slots;
+  const int tile_rows = uses <= layer.experts ? 1 : 4;
+  ExpertPlan plan;
+  plan.tiles_max = tiles_of(uses, layer.experts, tile_rows);
+  plan.uses = context.scratch.i32(1, uses).row<std::int32_t>(0);
+  plan.tiles = reinterpret_cast<ExpertTile*>(context.scratch.i32(plan.tiles_max, 3).data);
+  plan.tile_count = context.scratch.i32(1, 1).row<std::int32_t>(0);
+  context.run("expert plan",
+              [&](cudaStream_t s) { return plan_experts(s, routing.ids, layer.experts, tile_rows, plan); });
+  RaiseWork raising{x,
+                    layer.table,
+                    layer.format,
+                    plan,
+                    layer.slots,
+                    tile_rows,
+                    routing.weights.row<float>(0),
+                    static_cast<float>(layer.call.swiglu_limit),
+                    layer.call.numerics.bf16_activations,
+                    context.scratch.f32(uses, layer.inter)};
+  context.run("experts up", [&](cudaStream_t s) { return raise(s, raising); });
+  const Tensor h = quantised(context, layer, raising.h);
+  const Tensor products = context.scratch.f32(layer.slices * uses, layer.call.out.cols);
+  const LowerWork lowering{h, layer.table, layer.format, plan, tile_rows, layer.slices, products};
+  context.run("experts down", [&](cudaStream_t s) { return lower(s, lowering); });
+  return products;
+}
+
+Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x) {
+  const ExpertWeights& shared = layer.call.weights->shared;
+  if (shared.w1.empty()) return {};
+  const bool round = layer.call.numerics.bf16_activations;
+  const Tensor gate = context.scratch.f32(x.rows, shared.w1.n), up = context.scratch.f32(x.rows, shared.w1.n);
+  linear(context, x, shared.w1, {false, round}, gate);
+  linear(context, x, shared.w3, {false, round}, up);
+  const Tensor raised = context.scratch.f32(x.rows, shared.w1.n);
+  const auto limit = static_cast<float>(layer.call.swiglu_limit);
+  context.run("shared gate", [&](cudaStream_t s) { return swiglu(s, gate, up, limit, round, raised); });
+  const Tensor h = quantised(context, layer, raised);
+  const Tensor products = context.scratch.f32(layer.slices * x.rows, layer.call.out.cols);
+  partial_linear(context, h, shared.w2, {false, false}, products);
+  return products;
+}
+
+void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std::int64_t rows) {
+  const Workspace::Scope scope(context.scratch);
+  const MoeCall& call = layer.call;
+  const Routing routing{call.routing.ids.slice_rows(first, rows), call.routing.weights.slice_rows(first, rows)};
+  const Tensor x = linear_input(context, call.x.slice_rows(first, rows), layer.q8);
+  CombineWork work;
+  work.products = routed_products(context, layer, x, routing);
+  work.shared = shared_products(context, layer, x);
+  work.slots = layer.slots;
+  work.slices = layer.slices;
+  work.is_finished = !call.numerics.fp32_partials;
+  work.round = call.numerics.bf16_activations;
+  work.rows = rows;
+  work.out = call.out.slice_rows(first, call.out.rows - first);
+  work.out_stride_rows = call.x.rows;
+  context.run("expert sum", [&](cudaStream_t s) { return combine(s, work); });
+}
+
+}  // namespace
+
+void prepare_experts(CudaContext& context, MoeWeights& weights) {
+  if (weights.experts.empty() || weights.experts.front().w1.format == WeightFormat::exl3) return;
+  const std::vector<ExpertMatrices> matrices = matrices_of(weights);
+  auto table = std::make_shared<ExpertTable>();
+  const auto bytes = std::as_bytes(std::span(matrices));
+  table->matrices = context.memory.allocate(bytes.size());
+  context.memory.upload(bytes, table->matrices.data.get());
+  weights.packed = std::move(table);
+}
+
+void moe(CudaContext& context, const MoeCall& call) {
+  if (call.x.rows == 0) return;
+  const ExpertWeights& expert = call.weights->experts.front();
+  const auto address = reinterpret_cast<std::uintptr_t>(call.x.data);
+  if (is_aligned(expert) && (address % 16 != 0 || call.x.stride % 4 != 0)) {
+    context.stream.fail({ErrorCode::invalid_argument, "moe input", "not aligned to 16 bytes", "rows of the workspace"});
+    return;
+  }
+  Layer layer{call};
+  layer.table = find_table(context, *call.weights);
+  layer.format = expert.w1.format;
+  layer.experts = static_cast<int>(call.weights->experts.size());
+  layer.slots = static_cast<int>(call.routing.ids.cols);
+  layer.slices = static_cast<int>(expert.w2.slices.size());
+  layer.inter = expert.w1.n;
+  layer.q8 = call.numerics.q8 && expert.w1.is_low_precision();
+  for (std::int64_t first = 0; first < call.x.rows; first += chunk_rows) {
+    mix_chunk(context, layer, first, std::min(chunk_rows, call.x.rows - first));
+  }
+}
+
+}  // namespace tandem::gpu::cuda

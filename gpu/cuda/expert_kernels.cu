@@ -1,0 +1,211 @@
+// Mixture of experts in three passes over the uses of experts (a use is one slot of one row):
+//
+//   plan     uses sorted by expert, cut into tiles of up to 4 uses
+//   raise    h = weight * silu(x w1^T) (x w3^T)     a block is a tile and 64 of the intermediate channels
+//   lower    one FP32 product a use and K slice      a block is a tile and 64 of the hidden channels
+//   combine  y = sum over a row's slots in slot order, then the shared expert
+//
+// Shapes   x [T, D], slots 6, inter 2304 / R, experts up to 1024, T at most some hundred rows a call.
+// Order    products by the linears' rule; the sum over experts in the row's own slot order. A row's bits do not depend
+//          on how uses are grouped.
+// Bytes    a used expert's three matrices once per tile: 0.75 * D * inter * 3 at FP4 with scales; products
+//          4 * slices * D a use, written and read once.
+// Limit    few rows: memory latency of the weights; many rows: FP32 multiply-adds.
+// Plain    gpu/cpu/moe_ops.cpp; the test is bit equality.
+#include "gpu/cuda/expert_kernels.hpp"
+#include "gpu/cuda/weight_rows.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int block_outputs = threads / quarter;
+
+// One block; thread e counts and lists the uses of expert e, so the order of uses is theirs in the batch.
+__global__ void plan_kernel(const std::int32_t* ids, int uses, int experts, int tile_rows, ExpertPlan plan) {
+  extern __shared__ std::int32_t shared[];  // counts, then first tiles
+  std::int32_t* counts = shared;
+  std::int32_t* tiles = shared + experts;
+  for (int e = threadIdx.x; e < experts; e += blockDim.x) {
+    int count = 0;
+    for (int use = 0; use < uses; ++use) count += ids[use] == e ? 1 : 0;
+    counts[e] = count;
+    tiles[e] = (count + tile_rows - 1) / tile_rows;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int before = 0, tiles_before = 0;
+    for (int e = 0; e < experts; ++e) {
+      const int count = counts[e], own_tiles = tiles[e];
+      counts[e] = before;
+      tiles[e] = tiles_before;
+      before += count;
+      tiles_before += own_tiles;
+    }
+    *plan.tile_count = tiles_before;
+  }
+  __syncthreads();
+  for (int e = threadIdx.x; e < experts; e += blockDim.x) {
+    int at = counts[e];
+    for (int use = 0; use < uses; ++use) {
+      if (ids[use] == e) plan.uses[at++] = use;
+    }
+    int tile = tiles[e];
+    for (int first = counts[e]; first < at; first += tile_rows) {
+      plan.tiles[tile++] = {e, first, at - first < tile_rows ? at - first : tile_rows};
+    }
+  }
+}
+
+__device__ float gated(float gate, float up, float limit) {
+  const float g = at_most(gate, limit), u = at_least(at_most(up, limit), -limit);
+  return g / (1.0F + exponential(-g)) * u;
+}
+
+// The tile of this block, and its uses; the last one stands in for those that are missing.
+template <int rows>
+__device__ bool load_tile(const ExpertPlan& plan, ExpertTile& tile, int (&uses)[rows]) {
+  if (blockIdx.y >= *plan.tile_count) return false;
+  tile = plan.tiles[blockIdx.y];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) uses[r] = plan.uses[tile.first + (r < tile.count ? r : tile.count - 1)];
+  return true;
+}
+
+template <WeightFormat format, int rows>
+__global__ void __launch_bounds__(threads) raise_kernel(RaiseWork work) {
+  ExpertTile tile;
+  int uses[rows];
+  if (!load_tile<rows>(work.plan, tile, uses)) return;
+  const ExpertMatrices& expert = work.experts[tile.expert];
+  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
+  const std::int64_t out = wanted < expert.w1.n ? wanted : expert.w1.n - 1;
+  const float* inputs[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) inputs[r] = row_of(work.x, uses[r] / work.slots);
+  float gate[rows], up[rows];
+  multiply_rows<format, rows>(inputs, expert.w1, out, gate);
+  multiply_rows<format, rows>(inputs, expert.w3, out, up);
+  if (threadIdx.x % quarter != 0 || wanted >= expert.w1.n) return;
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    if (r >= tile.count) continue;
+    const float h = gated(rounded(gate[r], work.round), rounded(up[r], work.round), work.limit);
+    row_of(work.h, uses[r])[out] = rounded(h * work.weights[uses[r]], work.round);
+  }
+}
+
+template <WeightFormat format, int rows>
+__global__ void __launch_bounds__(threads) lower_kernel(LowerWork work) {
+  ExpertTile tile;
+  int uses[rows];
+  if (!load_tile<rows>(work.plan, tile, uses)) return;
+  const ExpertMatrices& expert = work.experts[tile.expert];
+  const int slice = static_cast<int>(blockIdx.z);
+  const Matrix& w = expert.w2[slice];
+  const std::int64_t k_first = slice == 0 ? 0 : expert.w2[0].k;
+  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
+  const std::int64_t out = wanted < w.n ? wanted : w.n - 1;
+  const float* inputs[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) inputs[r] = row_of(work.h, uses[r]) + k_first;
+  float sums[rows];
+  multiply_rows<format, rows>(inputs, w, out, sums);
+  if (threadIdx.x % quarter != 0 || wanted >= w.n) return;
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    if (r < tile.count) row_of(work.products, slice * work.h.rows + uses[r])[out] = sums[r];
+  }
+}
+
+__global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, Tensor h) {
+  const float *g = row_of(gate, blockIdx.x), *u = row_of(up, blockIdx.x);
+  float* out = row_of(h, blockIdx.x);
+  for (std::int64_t i = threadIdx.x; i < h.cols; i += blockDim.x) out[i] = rounded(gated(g[i], u[i], limit), round);
+}
+
+__global__ void combine_kernel(CombineWork work) {
+  const std::int64_t t = blockIdx.x, uses = work.rows * work.slots;
+  const int blocks = work.is_finished ? 1 : work.slices;
+  for (std::int64_t i = threadIdx.x; i < work.out.cols; i += blockDim.x) {
+    for (int s = 0; s < blocks; ++s) {
+      const auto product = [&](const Tensor& all, std::int64_t at, std::int64_t count) {
+        float value = row_of(all, s * count + at)[i];
+        if (!work.is_finished) return value;
+        for (int next = 1; next < work.slices; ++next) value = value + row_of(all, next * count + at)[i];
+        return rounded(value, work.round);
+      };
+      float sum = 0;
+      for (int j = 0; j < work.slots; ++j) sum += product(work.products, t * work.slots + j, uses);
+      if (work.shared.data != nullptr) sum += product(work.shared, t, work.rows);
+      row_of(work.out, s * work.out_stride_rows + t)[i] = rounded(sum, work.is_finished && work.round);
+    }
+  }
+}
+
+// Calls launch.operator()<format, tile rows>() for the work's format and tile.
+template <class Work, class Launch>
+cudaError_t dispatch(const Work& work, const Launch& launch) {
+  const bool is_single = work.tile_rows == 1;
+  switch (work.format) {
+    case WeightFormat::f32:
+      is_single ? launch.template operator()<WeightFormat::f32, 1>()
+                : launch.template operator()<WeightFormat::f32, 4>();
+      break;
+    case WeightFormat::bf16:
+      is_single ? launch.template operator()<WeightFormat::bf16, 1>()
+                : launch.template operator()<WeightFormat::bf16, 4>();
+      break;
+    case WeightFormat::fp8_block32:
+      is_single ? launch.template operator()<WeightFormat::fp8_block32, 1>()
+                : launch.template operator()<WeightFormat::fp8_block32, 4>();
+      break;
+    case WeightFormat::fp4_block32:
+      is_single ? launch.template operator()<WeightFormat::fp4_block32, 1>()
+                : launch.template operator()<WeightFormat::fp4_block32, 4>();
+      break;
+    case WeightFormat::exl3:
+      return cudaErrorNotSupported;
+  }
+  return cudaGetLastError();
+}
+
+unsigned output_blocks(std::int64_t outputs) {
+  return static_cast<unsigned>((outputs + block_outputs - 1) / block_outputs);
+}
+
+}  // namespace
+
+cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, int tile_rows, const ExpertPlan& plan) {
+  if (experts > experts_max) return cudaErrorNotSupported;
+  const auto uses = static_cast<int>(ids.rows * ids.cols);
+  const std::size_t bytes = 2 * static_cast<std::size_t>(experts) * sizeof(std::int32_t);
+  plan_kernel<<<1, 512, bytes, stream>>>(static_cast<const std::int32_t*>(ids.data), uses, experts, tile_rows, plan);
+  return cudaGetLastError();
+}
+
+cudaError_t raise(cudaStream_t stream, const RaiseWork& work) {
+  const dim3 grid(output_blocks(work.h.cols), static_cast<unsigned>(work.plan.tiles_max));
+  return dispatch(
+      work, [&]<WeightFormat format, int rows>() { raise_kernel<format, rows><<<grid, threads, 0, stream>>>(work); });
+}
+
+cudaError_t lower(cudaStream_t stream, const LowerWork& work) {
+  const dim3 grid(output_blocks(work.products.cols), static_cast<unsigned>(work.plan.tiles_max),
+                  static_cast<unsigned>(work.slices));
+  return dispatch(
+      work, [&]<WeightFormat format, int rows>() { lower_kernel<format, rows><<<grid, threads, 0, stream>>>(work); });
+}
+
+cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, float limit, bool round,
+                   const Tensor& h) {
+  swiglu_kernel<<<static_cast<unsigned>(h.rows), threads, 0, stream>>>(gate, up, limit, round, h);
+  return cudaGetLastError();
+}
+
+cudaError_t combine(cudaStream_t stream, const CombineWork& work) {
+  combine_kernel<<<static_cast<unsigned>(work.rows), threads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

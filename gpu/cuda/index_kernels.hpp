@@ -1,0 +1,42 @@
+// The indexer: scores of index keys, maxima of candidate blocks, exact choice of the best (contract:
+// Ops::index_select).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/kv_record.hpp"
+#include "gpu/tensor.hpp"
+
+namespace tandem::gpu::cuda {
+
+// One row; all pointers are the device's.
+struct IndexSource {
+  const std::byte* pool = nullptr;
+  const std::int32_t* pages = nullptr;
+  std::int32_t row = 0;                       // of iq and weights
+  std::int32_t visible = 0;                   // entries 0 .. visible - 1
+  bool takes_all = false;                     // visible <= topk: nothing is scored, every candidate is taken
+  const std::uint64_t* candidates = nullptr;  // null: all
+  std::uint64_t* published = nullptr;         // null: publishes nothing
+  std::int32_t* selected = nullptr;           // [topk]
+  std::int32_t* selected_count = nullptr;     // may be null
+  float* scores = nullptr;                    // [visible]
+  float* block_scores = nullptr;              // [blocks], publishing rows only
+};
+
+struct IndexWork {
+  Tensor iq, weights;
+  const IndexSource* rows = nullptr;
+  std::int64_t row_count = 0;
+  std::int64_t visible_most = 0;  // of all rows
+  int heads = 0, head_dim = 0, topk = 0, block_size = 0, candidate_blocks = 0;
+  RecordFormat format = RecordFormat::x4;
+};
+
+// Scores, chooses and publishes for all rows.
+cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
+
+}  // namespace tandem::gpu::cuda

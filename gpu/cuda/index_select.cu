@@ -1,0 +1,163 @@
+// Exact choice of the best k of n scores: higher score first, then the lower index; never -infinity or NaN.
+//
+// Shapes   n up to 1 M scores a row, k 512 of entries or 2048 of blocks; one block of threads a row.
+// Work     the k-th largest key is found byte by byte with a histogram of 256 counts (4 reads of the scores); a last
+// read
+//          writes the chosen indices in ascending order, ties from the left.
+// Order    integer counts only, so the result is a function of the scores alone.
+// Bytes    5 * 4 n.
+// Limit    one SM's bandwidth, since a row has one block: about 0.1 ms a row at 600 k.
+// Plain    gpu/cpu/top_k.cpp; the test is equality.
+#include <math_constants.h>
+
+#include "gpu/cuda/index_kernels.hpp"
+#include "gpu/cuda/index_score.cuh"
+#include "gpu/cuda/lanes.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 1024;
+constexpr int warps = threads / warp_size;
+constexpr int bins = 256;
+constexpr int per_thread = 4;  // consecutive scores of one thread when indices are written
+
+// Maps finite floats and +infinity to integers of the same order, -0 and +0 to the same; what may not be chosen to 0.
+__device__ unsigned key_of(float score) {
+  if (!(score > -CUDART_INF_F)) return 0;
+  const unsigned bits = __float_as_uint(score + 0.0F);
+  return (bits & f32_sign_bit) != 0 ? ~bits : bits | f32_sign_bit;
+}
+
+// What is chosen: every key above `threshold` and the first `ties` keys equal to it.
+struct Choice {
+  unsigned threshold;
+  int ties;
+};
+
+struct Shared {
+  int counts[bins];
+  int sums[warps];
+  Choice choice;
+  int remaining;
+};
+
+// Counts byte `shift / 8` of the keys whose higher bytes equal `prefix`'s.
+__device__ void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
+  for (int i = threadIdx.x; i < bins; i += threads) shared.counts[i] = 0;
+  __syncthreads();
+  for (std::int64_t i = threadIdx.x; i < n; i += threads) {
+    const unsigned key = key_of(scores[i]);
+    const bool fits = key != 0 && (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8));
+    if (fits) atomicAdd(&shared.counts[key >> shift & 0xFFU], 1);
+  }
+  __syncthreads();
+}
+
+// Finds the k-th largest key. With fewer than k keys everything is chosen.
+__device__ Choice find_threshold(const float* scores, std::int64_t n, int k, Shared& shared) {
+  if (threadIdx.x == 0) shared.remaining = k;
+  unsigned prefix = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    count_bytes(scores, n, prefix, shift, shared);
+    if (threadIdx.x == 0) {
+      int bin = bins - 1;
+      while (bin > 0 && shared.counts[bin] < shared.remaining) shared.remaining -= shared.counts[bin--];
+      if (shared.counts[bin] < shared.remaining) shared.remaining = 0;  // there are fewer than k
+      shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
+    }
+    __syncthreads();
+    if (shared.remaining == 0) return {0, 0};
+    prefix = shared.choice.threshold;
+  }
+  return {prefix, shared.remaining};
+}
+
+// Returns the sum of `value` over the threads before this one; `total` gets the sum over all.
+__device__ int scan(int value, Shared& shared, int& total) {
+  const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
+  int sum = value;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int other = __shfl_up_sync(full_warp, sum, step);
+    if (lane >= step) sum += other;
+  }
+  __syncthreads();
+  if (lane == warp_size - 1) shared.sums[warp] = sum;
+  __syncthreads();
+  int before = 0;
+  total = 0;
+  for (int w = 0; w < warps; ++w) {
+    before += w < warp ? shared.sums[w] : 0;
+    total += shared.sums[w];
+  }
+  return before + sum - value;
+}
+
+// Calls take(position among the chosen, index) for every chosen index, ascending. Returns how many there are.
+template <class Take>
+__device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, Shared& shared, const Take& take) {
+  int taken = 0, ties = 0;
+  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
+    const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
+    unsigned keys[per_thread];
+    int equal = 0, chosen = 0, total = 0;
+    for (int i = 0; i < per_thread; ++i) {
+      keys[i] = own + i < n ? key_of(scores[own + i]) : 0;
+      equal += keys[i] != 0 && keys[i] == choice.threshold ? 1 : 0;
+    }
+    int rank = ties + scan(equal, shared, total);
+    ties += total;
+    bool is_chosen[per_thread];
+    for (int i = 0; i < per_thread; ++i) {
+      const bool is_tie = keys[i] != 0 && keys[i] == choice.threshold;
+      is_chosen[i] = keys[i] > choice.threshold || (is_tie && rank < choice.ties);
+      rank += is_tie ? 1 : 0;
+      chosen += is_chosen[i] ? 1 : 0;
+    }
+    int position = taken + scan(chosen, shared, total);
+    taken += total;
+    for (int i = 0; i < per_thread; ++i) {
+      if (is_chosen[i]) take(position++, static_cast<int>(own + i));
+    }
+  }
+  return taken;
+}
+
+__global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
+  __shared__ Shared shared;
+  const IndexSource row = work.rows[blockIdx.x];
+  const Choice choice = find_threshold(row.scores, row.visible, work.topk, shared);
+  const int taken = take_chosen(row.scores, row.visible, choice, shared,
+                                [&](int position, int index) { row.selected[position] = index; });
+  for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += threads) row.selected[i] = -1;
+  if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
+}
+
+__global__ void __launch_bounds__(threads) publish_kernel(IndexWork work) {
+  __shared__ Shared shared;
+  const IndexSource row = work.rows[blockIdx.x];
+  if (row.published == nullptr) return;
+  const int blocks = (row.visible + work.block_size - 1) / work.block_size;
+  for (int word = threadIdx.x; word < (blocks + 63) / 64; word += threads) row.published[word] = 0;
+  const int most = row.takes_all ? blocks : work.candidate_blocks;
+  const Choice choice = find_threshold(row.block_scores, blocks, most, shared);
+  take_chosen(row.block_scores, blocks, choice, shared, [&](int, int block) {
+    atomicOr(reinterpret_cast<unsigned long long*>(row.published + block / 64), 1ULL << (block % 64));
+  });
+}
+
+}  // namespace
+
+cudaError_t select_entries(cudaStream_t stream, const IndexWork& work) {
+  const auto rows = static_cast<unsigned>(work.row_count);
+  if (work.visible_most > 0) {
+    if (const cudaError_t status = score_entries(stream, work); status != cudaSuccess) return status;
+  }
+  select_kernel<<<rows, threads, 0, stream>>>(work);
+  if (work.block_size <= 0 || work.visible_most == 0) return cudaGetLastError();
+  if (const cudaError_t status = score_blocks(stream, work); status != cudaSuccess) return status;
+  publish_kernel<<<rows, threads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,87 @@
+// Linears over compact weights: y[r, :] = x[r, :] W^T.
+//
+// Shapes   x [rows, k] f32, W [n, k] in its file's format, y [rows, n] f32; any size down to 1 x 1.
+// Order    per output 16 lanes over K (weight_rows.cuh), for any number of rows.
+// Bytes    W once per 8 rows (from L2 when there are more), x once per 64 outputs from L1, y once.
+// Limit    1 row: memory latency, as there are only n / 64 blocks. Many rows: 1 FP32 multiply-add per weight and row,
+// no
+//          tensor cores.
+// Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
+#include "gpu/cuda/weight_rows.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int block_outputs = threads / quarter;
+
+template <WeightFormat format, int rows>
+__global__ void __launch_bounds__(threads) multiply_kernel(Tensor x, Matrix w, bool round, Tensor y) {
+  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
+  const std::int64_t out = wanted < w.n ? wanted : w.n - 1;  // idle threads repeat the last output
+  const std::int64_t first = blockIdx.y * std::int64_t{rows};
+  const float* inputs[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) inputs[r] = row_of(x, first + r < x.rows ? first + r : x.rows - 1);
+  float sums[rows];
+  multiply_rows<format, rows>(inputs, w, out, sums);
+  if (threadIdx.x % quarter != 0 || wanted >= w.n) return;
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    if (first + r < x.rows) row_of(y, first + r)[out] = rounded(sums[r], round);
+  }
+}
+
+template <WeightFormat format, int rows>
+cudaError_t launch(cudaStream_t stream, const Tensor& x, const Matrix& w, bool round, const Tensor& y) {
+  const dim3 grid(static_cast<unsigned>((w.n + block_outputs - 1) / block_outputs),
+                  static_cast<unsigned>((x.rows + rows - 1) / rows));
+  multiply_kernel<format, rows><<<grid, threads, 0, stream>>>(x, w, round, y);
+  return cudaGetLastError();
+}
+
+template <WeightFormat format>
+cudaError_t launch_rows(cudaStream_t stream, const Tensor& x, const Matrix& w, bool round, const Tensor& y) {
+  if (x.rows == 1) return launch<format, 1>(stream, x, w, round, y);
+  if (x.rows <= 4) return launch<format, 4>(stream, x, w, round, y);
+  return launch<format, 8>(stream, x, w, round, y);
+}
+
+// One warp a group of 32 columns: the largest magnitude as bits (a NaN is larger than everything), then each value.
+__global__ void fake_q8_kernel(Tensor x, Tensor to) {
+  const float* from = row_of(x, blockIdx.x);
+  float* out = row_of(to, blockIdx.x);
+  for (std::int64_t i = threadIdx.x; i < (x.cols + 31) / 32 * 32; i += blockDim.x) {
+    const float value = i < x.cols ? from[i] : 0.0F;
+    const unsigned floor = __float_as_uint(1e-4F), own = __float_as_uint(value) & ~f32_sign_bit;
+    const unsigned largest = __reduce_max_sync(full_warp, own > floor ? own : floor);
+    const float scale = e8m0_to_float(e8m0_ceil(__uint_as_float(largest) * (1.0F / 448.0F)));
+    if (i < x.cols) out[i] = round_to_e4m3(value / scale) * scale;
+  }
+}
+
+}  // namespace
+
+cudaError_t multiply(cudaStream_t stream, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
+  const Matrix w = matrix_of(weight, x);
+  switch (weight.format) {
+    case WeightFormat::f32:
+      return launch_rows<WeightFormat::f32>(stream, x, w, round, y);
+    case WeightFormat::bf16:
+      return launch_rows<WeightFormat::bf16>(stream, x, w, round, y);
+    case WeightFormat::fp8_block32:
+      return launch_rows<WeightFormat::fp8_block32>(stream, x, w, round, y);
+    case WeightFormat::fp4_block32:
+      return launch_rows<WeightFormat::fp4_block32>(stream, x, w, round, y);
+    case WeightFormat::exl3:
+      break;
+  }
+  return cudaErrorNotSupported;
+}
+
+cudaError_t fake_q8(cudaStream_t stream, const Tensor& x, const Tensor& to) {
+  fake_q8_kernel<<<static_cast<unsigned>(x.rows), 256, 0, stream>>>(x, to);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

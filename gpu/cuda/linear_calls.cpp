@@ -1,0 +1,78 @@
+// Linears, the mHC mix and the router: a product, and what is done with it.
+#include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/expert_kernels.hpp"
+#include "gpu/cuda/matrix.hpp"
+#include "gpu/cuda/mhc_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+void product(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
+  context.run("linear", [&](cudaStream_t stream) { return multiply(stream, x, weight, round, y); });
+}
+
+}  // namespace
+
+Tensor linear_input(CudaContext& context, const Tensor& x, bool q8) {
+  if (!q8) return x;
+  const Tensor copy = context.scratch.f32(x.rows, x.cols);
+  context.run("q8", [&](cudaStream_t stream) { return fake_q8(stream, x, copy); });
+  return copy;
+}
+
+void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearMode mode, const Tensor& y) {
+  if (x.rows == 0 || weight.empty()) return;
+  const Workspace::Scope scope(context.scratch);
+  product(context, linear_input(context, x, mode.q8 && weight.is_low_precision()), weight, mode.round_output, y);
+}
+
+void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
+                    const Tensor& y) {
+  if (x.rows == 0 || weight.slices.empty()) return;
+  const Workspace::Scope scope(context.scratch);
+  const Tensor input = linear_input(context, x, mode.q8 && weight.slices.front().is_low_precision());
+  std::int64_t row = 0, column = 0;
+  for (const Linear& slice : weight.slices) {
+    product(context, input.slice_cols(column, slice.k), slice, false, y.slice_rows(row, x.rows));
+    row += x.rows;
+    column += slice.k;
+  }
+}
+
+void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection& hc, const ModelConfig& config,
+             const HcMix& out) {
+  if (streams.rows == 0) return;
+  const Workspace::Scope scope(context.scratch);
+  Linear fn;
+  fn.format = WeightFormat::f32;
+  fn.n = config.mix_width();
+  fn.k = streams.cols;
+  fn.codes = hc.fn.values;
+  const Tensor raw = context.scratch.f32(streams.rows, fn.n);
+  product(context, streams, fn, false, raw);
+  const MixCall call{streams,
+                     raw,
+                     hc.scale.data(),
+                     hc.base.data(),
+                     config.hc_mult,
+                     config.hc_sinkhorn_iters,
+                     static_cast<float>(config.norm_eps),
+                     static_cast<float>(config.hc_eps),
+                     out.pre,
+                     out.post,
+                     out.comb};
+  context.run("mhc mix", [&](cudaStream_t stream) { return split_mix(stream, call); });
+}
+
+void route(CudaContext& context, const RouteCall& call) {
+  if (call.x.rows == 0) return;
+  const Workspace::Scope scope(context.scratch);
+  const Tensor products = context.scratch.f32(call.x.rows, call.gate->n);
+  product(context, call.x, *call.gate, false, products);
+  const RouteWork work{
+      products,     call.bias,       static_cast<float>(call.temperature), static_cast<float>(call.scaling),
+      call.out.ids, call.out.weights};
+  context.run("route", [&](cudaStream_t stream) { return choose_experts(stream, work); });
+}
+
+}  // namespace tandem::gpu::cuda

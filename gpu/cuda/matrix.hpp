@@ -1,0 +1,38 @@
+// Matrix: a Linear as kernels see it, and the linears over it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "gpu/linear.hpp"
+#include "gpu/tensor.hpp"
+
+namespace tandem::gpu::cuda {
+
+struct Matrix {
+  const void* codes = nullptr;
+  const std::uint8_t* scales = nullptr;
+  std::int64_t n = 0, k = 0;
+  std::int64_t scale_cols = 0;  // ceil(k / 32)
+  bool is_aligned = false;      // rows of W and of x may be read 4 values at a time, in groups of 16
+};
+
+// Returns the kernels' view of `weight`, whose buffers lie on the device, for inputs with the given address and stride.
+inline Matrix matrix_of(const Linear& weight, const Tensor& x) {
+  const bool is_aligned = weight.k % 16 == 0 && x.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+  return {weight.codes.data.get(),
+          weight.scales.as<const std::uint8_t>(),
+          weight.n,
+          weight.k,
+          (weight.k + 31) / 32,
+          is_aligned};
+}
+
+// y = x W^T, rounded to bf16 if `round`; every format but exl3 (cudaErrorNotSupported).
+cudaError_t multiply(cudaStream_t stream, const Tensor& x, const Linear& weight, bool round, const Tensor& y);
+
+// to = the values that the Q8 codes of x stand for, groups of 32 columns (the last one may be shorter).
+cudaError_t fake_q8(cudaStream_t stream, const Tensor& x, const Tensor& to);
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,133 @@
+// Manifold hyper-connections.
+//
+//   mix       m = raw * rsqrt(mean(S^2) + eps); pre = sigmoid + eps, post = 2 sigmoid, comb = Sinkhorn(softmax)
+//   collapse  u = sum_j pre_j S_j
+//   expand    S_k = post_k y + sum_j comb[j][k] S_j
+//
+// Shapes   S [T, C * D], C <= 5 streams; the raw products [T, (2 + C) C] come from the FP32 linear.
+// Order    mean(S^2) in 16 lanes; sums over streams ascending with fused multiply-adds; Sinkhorn sums ascending.
+// Bytes    mix reads S once (160 KB a row at D = 5120), collapse reads S, expand reads and writes S.
+// Limit    mix: the chain of C * D / 16 dependent multiply-adds, about 5 us; the others: memory bandwidth.
+#include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/mhc_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t piece = 4096;  // floats of a row in shared memory at a time
+
+// mean(x^2) of a row, fed through shared memory piece by piece; a piece is a multiple of the lanes. Valid in warp 0.
+__device__ float mean_of_squares(const float* x, std::int64_t n, float* shared) {
+  float sum = 0;
+  for (std::int64_t first = 0; first < n; first += piece) {
+    const std::int64_t count = n - first < piece ? n - first : piece;
+    __syncthreads();
+    for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) shared[i] = x[first + i];
+    __syncthreads();
+    if (threadIdx.x >= warp_size) continue;
+#pragma unroll 8
+    for (std::int64_t i = threadIdx.x % lanes; i < count; i += lanes) sum = fmaf(shared[i], shared[i], sum);
+  }
+  return threadIdx.x < warp_size ? add_lanes(sum) / static_cast<float>(n) : 0.0F;
+}
+
+// Sum over a row (step 1) or a column (step mult) of the C x C matrix whose element j * C + k thread j * C + k holds.
+__device__ float sum_line(float a, int first, int step, int mult) {
+  float sum = 0;
+  for (int i = 0; i < mult; ++i) sum += __shfl_sync(full_warp, a, first + i * step);
+  return sum;
+}
+
+__device__ float most_of_row(float a, int first, int mult) {
+  float most = __shfl_sync(full_warp, a, first);
+  for (int i = 1; i < mult; ++i) {
+    const float next = __shfl_sync(full_warp, a, first + i);
+    most = most < next ? next : most;
+  }
+  return most;
+}
+
+// Softmax over rows, then alternating normalisations that end with the columns.
+__device__ float sinkhorn(float a, const MixCall& call) {
+  const int mult = call.mult, own = threadIdx.x < mult * mult ? threadIdx.x : 0;
+  const int row = own / mult * mult, column = own % mult;
+  a = exponential(a - most_of_row(a, row, mult));
+  a = a / sum_line(a, row, 1, mult) + call.eps;
+  a /= sum_line(a, column, mult, mult) + call.eps;
+  for (int i = 1; i < call.iterations; ++i) {
+    a /= sum_line(a, row, 1, mult) + call.eps;
+    a /= sum_line(a, column, mult, mult) + call.eps;
+  }
+  return a;
+}
+
+__global__ void __launch_bounds__(threads) split_mix_kernel(MixCall call) {
+  __shared__ float shared[piece];
+  const float mean = mean_of_squares(row_of(call.streams, blockIdx.x), call.streams.cols, shared);
+  if (threadIdx.x >= warp_size) return;
+  const int mult = call.mult, i = threadIdx.x;
+  const float factor = 1.0F / sqrtf(mean + call.norm_eps);
+  const float* raw = row_of(call.raw, blockIdx.x);
+  const auto coefficient = [&](int at, int part) { return factor * raw[at] * call.scale[part] + call.base[at]; };
+  if (i < mult) {
+    row_of(call.pre, blockIdx.x)[i] = sigmoid(coefficient(i, 0)) + call.eps;
+    row_of(call.post, blockIdx.x)[i] = 2.0F * sigmoid(coefficient(mult + i, 1));
+  }
+  const bool holds_element = i < mult * mult;
+  __syncwarp();
+  const float a = sinkhorn(holds_element ? coefficient(2 * mult + i, 2) : 0.0F, call);
+  if (holds_element) row_of(call.comb, blockIdx.x)[i] = a;
+}
+
+__global__ void collapse_kernel(Tensor streams, Tensor pre, bool round, Tensor out) {
+  const float *s = row_of(streams, blockIdx.x), *mix = row_of(pre, blockIdx.x);
+  float* u = row_of(out, blockIdx.x);
+  for (std::int64_t i = threadIdx.x; i < out.cols; i += blockDim.x) {
+    float sum = mix[0] * s[i];
+    for (std::int64_t j = 1; j < pre.cols; ++j) sum = fmaf(mix[j], s[j * out.cols + i], sum);
+    u[i] = rounded(sum, round);
+  }
+}
+
+__global__ void expand_kernel(ExpandCall call) {
+  const int mult = static_cast<int>(call.post.cols);
+  const std::int64_t width = call.y.cols;
+  float* s = row_of(call.streams, blockIdx.x);
+  const float *y = row_of(call.y, blockIdx.x), *post = row_of(call.post, blockIdx.x);
+  const float* comb = row_of(call.comb, blockIdx.x);
+  for (std::int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    float old[mhc_streams_max];
+#pragma unroll
+    for (int j = 0; j < mhc_streams_max; ++j) old[j] = j < mult ? s[j * width + i] : 0.0F;
+    for (int k = 0; k < mult; ++k) {
+      float sum = post[k] * y[i];
+#pragma unroll
+      for (int j = 0; j < mhc_streams_max; ++j) {
+        if (j < mult) sum = fmaf(comb[j * mult + k], old[j], sum);
+      }
+      s[k * width + i] = rounded(sum, call.round);
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
+  if (call.mult > mhc_streams_max) return cudaErrorNotSupported;
+  split_mix_kernel<<<static_cast<unsigned>(call.raw.rows), threads, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out) {
+  collapse_kernel<<<static_cast<unsigned>(out.rows), threads, 0, stream>>>(streams, pre, round, out);
+  return cudaGetLastError();
+}
+
+cudaError_t expand(cudaStream_t stream, const ExpandCall& call) {
+  if (call.post.cols > mhc_streams_max) return cudaErrorNotSupported;
+  expand_kernel<<<static_cast<unsigned>(call.y.rows), threads, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,31 @@
+// Kernels of the manifold hyper-connections: coefficients from raw products, collapse, expansion (contracts:
+// gpu/ops.hpp).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/tensor.hpp"
+
+namespace tandem::gpu::cuda {
+
+inline constexpr int mhc_streams_max = 5;  // C * C coefficients share one warp
+
+struct MixCall {
+  Tensor streams;  // [T, C * D]
+  Tensor raw;      // [T, (2 + C) C]: streams fn^T, not yet divided by the norm
+  const float *scale, *base;
+  int mult, iterations;
+  float norm_eps, eps;
+  Tensor pre, post, comb;
+};
+cudaError_t split_mix(cudaStream_t stream, const MixCall& call);
+
+cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out);
+
+struct ExpandCall {
+  Tensor streams, y, post, comb;
+  bool round;
+};
+cudaError_t expand(cudaStream_t stream, const ExpandCall& call);
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,72 @@
+// Rows into records: W8 window entries, N4 compressed entries, X4 index keys, f32 where nothing is quantised.
+//
+// Shapes   x [rows, n], n 128 or 512 (any even number); one block a row, a warp a group of 32 columns.
+// Order    the largest magnitude of a group has none; every value is rounded by itself. Bit exact.
+// Bytes    4 n in, 528 / 288 / 68 out.
+// Limit    launch latency.
+#include "gpu/cuda/record_kernels.hpp"
+#include "gpu/cuda/records.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+template <RecordFormat format>
+__global__ void write_kernel(WriteCall call) {
+  const float* x = row_of(call.x, blockIdx.x);
+  const std::int64_t n = call.x.cols;
+  auto* codes = reinterpret_cast<std::uint8_t*>(call.places[blockIdx.x]);
+  std::uint8_t* scales = codes + code_bytes(format, n);
+  constexpr int group = record_group(format);
+  for (std::int64_t i = threadIdx.x; i < (n + 31) / 32 * 32; i += blockDim.x) {
+    const Code code = quantise<format>(i < n ? x[i] : 0.0F);
+    const unsigned next = __shfl_down_sync(full_warp, static_cast<unsigned>(code.code), 1);
+    if (i >= n) continue;
+    if (i % group == 0) scales[i / group] = code.scale;
+    if (format == RecordFormat::w8) codes[i] = code.code;
+    if (format != RecordFormat::w8 && i % 2 == 0) codes[i / 2] = static_cast<std::uint8_t>(code.code | next << 4);
+  }
+}
+
+__global__ void copy_kernel(WriteCall call) {
+  const float* x = row_of(call.x, blockIdx.x);
+  auto* record = reinterpret_cast<float*>(call.places[blockIdx.x]);
+  for (std::int64_t i = threadIdx.x; i < call.x.cols; i += blockDim.x) record[i] = x[i];
+}
+
+__global__ void fake_x4_kernel(Tensor x) {
+  float* row = row_of(x, blockIdx.x);
+  for (std::int64_t i = threadIdx.x; i < (x.cols + 31) / 32 * 32; i += blockDim.x) {
+    const Code code = quantise<RecordFormat::x4>(i < x.cols ? row[i] : 0.0F);
+    if (i < x.cols) row[i] = code.value + 0.0F;  // a zero has no sign: index queries are only multiplied
+  }
+}
+
+}  // namespace
+
+cudaError_t fake_x4(cudaStream_t stream, const Tensor& x) {
+  fake_x4_kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(x);
+  return cudaGetLastError();
+}
+
+cudaError_t write_records(cudaStream_t stream, const WriteCall& call) {
+  const auto rows = static_cast<unsigned>(call.x.rows);
+  switch (call.format) {
+    case RecordFormat::f32:
+      copy_kernel<<<rows, threads, 0, stream>>>(call);
+      break;
+    case RecordFormat::w8:
+      write_kernel<RecordFormat::w8><<<rows, threads, 0, stream>>>(call);
+      break;
+    case RecordFormat::n4:
+      write_kernel<RecordFormat::n4><<<rows, threads, 0, stream>>>(call);
+      break;
+    case RecordFormat::x4:
+      write_kernel<RecordFormat::x4><<<rows, threads, 0, stream>>>(call);
+      break;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,86 @@
+// Router: s = sqrt(softplus(z / temperature)); the best k of s + bias; weights s / (sum + 1e-20) * scaling.
+//
+// Shapes   z [T, experts] FP32, experts up to 1024, k up to 32; one block a row, one thread an expert.
+// Order    ties go to the lower id; the sum of the chosen ascends over the slots.
+// Bytes    4 * experts a row.
+// Limit    launch latency.
+// Plain    gpu/cpu/route_ops.cpp; ids are equal, weights within the last bits of the two libraries' exp and log1p.
+#include <math_constants.h>
+
+#include "gpu/cuda/expert_kernels.hpp"
+#include "gpu/cuda/lanes.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+// log(1 + e^x), linear above 20; in double, rounded once per step as a careful FP32 library does.
+__device__ float softplus(float x) {
+  if (x > 20.0F) return x;
+  const auto power = static_cast<float>(exp(static_cast<double>(x)));
+  return static_cast<float>(log1p(static_cast<double>(power)));
+}
+
+struct Candidate {
+  float score;
+  std::int32_t expert;  // -1: none
+};
+
+__device__ Candidate better(Candidate a, Candidate b) {
+  if (b.expert < 0) return a;
+  if (a.expert < 0) return b;
+  const bool takes_b = b.score > a.score || (b.score == a.score && b.expert < a.expert);
+  return takes_b ? b : a;
+}
+
+// The best of all threads of the block, known to all.
+__device__ Candidate best_of_block(Candidate own, Candidate* shared) {
+  for (int step = warp_size / 2; step > 0; step /= 2) {
+    const float score = __shfl_xor_sync(full_warp, own.score, step);
+    const std::int32_t expert = __shfl_xor_sync(full_warp, own.expert, step);
+    own = better(own, {score, expert});
+  }
+  __syncthreads();
+  if (threadIdx.x % warp_size == 0) shared[threadIdx.x / warp_size] = own;
+  __syncthreads();
+  Candidate best = shared[0];
+  for (unsigned w = 1; w < blockDim.x / warp_size; ++w) best = better(best, shared[w]);
+  return best;
+}
+
+__global__ void choose_kernel(RouteWork work) {
+  __shared__ Candidate shared[experts_max / warp_size];
+  __shared__ float scores[experts_max];
+  const int expert = static_cast<int>(threadIdx.x);
+  const bool exists = expert < work.products.cols;
+  Candidate own{-CUDART_INF_F, -1};
+  if (exists) {
+    scores[expert] = sqrtf(softplus(row_of(work.products, blockIdx.x)[expert] / work.temperature));
+    const float biased = work.bias == nullptr ? scores[expert] : scores[expert] + work.bias[expert];
+    own = {biased != biased ? -CUDART_INF_F : biased, expert};  // a NaN is never better than anything
+  }
+  auto* ids = static_cast<std::int32_t*>(work.ids.data) + blockIdx.x * work.ids.stride;
+  float* weights = row_of(work.weights, blockIdx.x);
+  float sum = 0;
+  for (std::int64_t j = 0; j < work.ids.cols; ++j) {
+    const Candidate best = best_of_block(own, shared);
+    if (own.expert == best.expert) own.expert = -1;
+    sum += scores[best.expert];
+    if (threadIdx.x == 0) ids[j] = best.expert;
+  }
+  __syncthreads();
+  if (threadIdx.x < work.ids.cols) {
+    const std::int64_t j = threadIdx.x;
+    weights[j] = scores[ids[j]] / (sum + 1e-20F) * work.scaling;
+  }
+}
+
+}  // namespace
+
+cudaError_t choose_experts(cudaStream_t stream, const RouteWork& work) {
+  if (work.products.cols > experts_max) return cudaErrorNotSupported;
+  const auto threads = static_cast<unsigned>((work.products.cols + warp_size - 1) / warp_size * warp_size);
+  choose_kernel<<<static_cast<unsigned>(work.products.rows), threads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

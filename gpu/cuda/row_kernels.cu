@@ -1,0 +1,147 @@
+// Element-by-element kernels over rows, and the copies of whole rows.
+//
+// Shapes   rows x cols f32, cols 256 to 20480; a copy list has one entry a row.
+// Order    none: every element is computed by itself; sums of blocks add in block order.
+// Bytes    each input once, each output once.
+// Limit    launch latency up to some 100 rows, memory bandwidth above.
+#include <algorithm>
+
+#include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/row_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+// One block a row, as many threads as a row keeps busy.
+int row_threads(std::int64_t cols) {
+  const std::int64_t warps = std::clamp<std::int64_t>((cols + warp_size - 1) / warp_size, 1, threads / warp_size);
+  return static_cast<int>(warps) * warp_size;
+}
+
+unsigned blocks(std::int64_t count) {
+  return static_cast<unsigned>(count);
+}
+
+// Calls body(i) for the columns of this block's row.
+template <class Body>
+__device__ void for_each_column(std::int64_t cols, const Body& body) {
+  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) body(i);
+}
+
+__global__ void move_rows_kernel(const Move* moves, std::int64_t cols) {
+  const Move move = moves[blockIdx.x];
+  for_each_column(cols, [&](std::int64_t i) { move.to[i] = move.from[i]; });
+}
+
+__global__ void scale_kernel(Tensor x, float factor, bool round) {
+  float* row = row_of(x, blockIdx.x);
+  for_each_column(x.cols, [&](std::int64_t i) { row[i] = rounded(row[i] * factor, round); });
+}
+
+__global__ void sum_blocks_kernel(Tensor parts, bool round, Tensor sum) {
+  const std::int64_t count = parts.rows / sum.rows;
+  float* out = row_of(sum, blockIdx.x);
+  for_each_column(sum.cols, [&](std::int64_t i) {
+    float total = row_of(parts, blockIdx.x)[i];
+    for (std::int64_t b = 1; b < count; ++b) total += row_of(parts, b * sum.rows + blockIdx.x)[i];
+    out[i] = rounded(total, round);
+  });
+}
+
+__global__ void round_kernel(Tensor x) {
+  float* row = row_of(x, blockIdx.x);
+  for_each_column(x.cols, [&](std::int64_t i) { row[i] = round_to_bf16(row[i]); });
+}
+
+__global__ void mean_streams_kernel(Tensor streams, int mult, bool round, Tensor out) {
+  const float* row = row_of(streams, blockIdx.x);
+  const std::int64_t width = streams.cols / mult;
+  const float share = 1.0F / static_cast<float>(mult);
+  float* mean = row_of(out, blockIdx.x);
+  for_each_column(width, [&](std::int64_t i) {
+    float sum = row[i];
+    for (int c = 1; c < mult; ++c) sum += row[c * width + i];
+    mean[i] = rounded(share * sum, round);
+  });
+}
+
+__global__ void gather_rows_kernel(const std::uint16_t* table, const std::int32_t* ids, Tensor out) {
+  const std::uint16_t* from = table + ids[blockIdx.x] * out.cols;
+  float* to = row_of(out, blockIdx.x);
+  for_each_column(out.cols, [&](std::int64_t i) { to[i] = bf16_to_float(from[i]); });
+}
+
+// Rotates (x[2k], x[2k+1]) as a complex number; products and sums are rounded one by one as the reference does.
+__global__ void rotate_kernel(RotationCall call) {
+  const std::int64_t dim = call.x.cols / call.heads;
+  const std::int64_t angle = call.positions[blockIdx.x] * call.pairs;
+  const std::int64_t count = static_cast<std::int64_t>(call.heads) * call.pairs;
+  float* row = row_of(call.x, blockIdx.x);
+  for_each_column(count, [&](std::int64_t i) {
+    const std::int64_t head = i / call.pairs, k = i % call.pairs;
+    float* pair = row + (head + 1) * dim - 2 * call.pairs + 2 * k;
+    const float re = pair[0], im = pair[1], c = call.cos[angle + k];
+    const float s = call.inverse ? -call.sin[angle + k] : call.sin[angle + k];
+    pair[0] = rounded(re * c - im * s, call.round);
+    pair[1] = rounded(re * s + im * c, call.round);
+  });
+}
+
+__global__ void pool_pair_kernel(PairCall call) {
+  const float *ka = row_of(call.key_a, blockIdx.x), *kb = row_of(call.key_b, blockIdx.x);
+  const float *ga = row_of(call.gate_a, blockIdx.x), *gb = row_of(call.gate_b, blockIdx.x);
+  float* out = row_of(call.out, blockIdx.x);
+  for_each_column(call.out.cols, [&](std::int64_t i) {
+    const float most = gb[i] > ga[i] ? gb[i] : ga[i];
+    const float a = exponential(ga[i] - most), b = exponential(gb[i] - most);
+    const float sum = a + b;
+    out[i] = rounded(ka[i] * (a / sum) + kb[i] * (b / sum), call.round);
+  });
+}
+
+}  // namespace
+
+cudaError_t move_rows(cudaStream_t stream, const Move* moves, std::int64_t count, std::int64_t cols) {
+  move_rows_kernel<<<blocks(count), row_threads(cols), 0, stream>>>(moves, cols);
+  return cudaGetLastError();
+}
+
+cudaError_t scale(cudaStream_t stream, const Tensor& x, float factor, bool round) {
+  scale_kernel<<<blocks(x.rows), row_threads(x.cols), 0, stream>>>(x, factor, round);
+  return cudaGetLastError();
+}
+
+cudaError_t sum_blocks(cudaStream_t stream, const Tensor& parts, bool round, const Tensor& sum) {
+  sum_blocks_kernel<<<blocks(sum.rows), row_threads(sum.cols), 0, stream>>>(parts, round, sum);
+  return cudaGetLastError();
+}
+
+cudaError_t round_bf16(cudaStream_t stream, const Tensor& x) {
+  round_kernel<<<blocks(x.rows), row_threads(x.cols), 0, stream>>>(x);
+  return cudaGetLastError();
+}
+
+cudaError_t mean_streams(cudaStream_t stream, const Tensor& streams, int mult, bool round, const Tensor& out) {
+  mean_streams_kernel<<<blocks(streams.rows), row_threads(out.cols), 0, stream>>>(streams, mult, round, out);
+  return cudaGetLastError();
+}
+
+cudaError_t gather_rows(cudaStream_t stream, const std::uint16_t* table, const std::int32_t* ids, const Tensor& out) {
+  gather_rows_kernel<<<blocks(out.rows), row_threads(out.cols), 0, stream>>>(table, ids, out);
+  return cudaGetLastError();
+}
+
+cudaError_t rotate(cudaStream_t stream, const RotationCall& call) {
+  const std::int64_t count = static_cast<std::int64_t>(call.heads) * call.pairs;
+  rotate_kernel<<<blocks(call.x.rows), row_threads(count), 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+cudaError_t pool_pair(cudaStream_t stream, const PairCall& call) {
+  pool_pair_kernel<<<blocks(call.out.rows), row_threads(call.out.cols), 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,114 @@
+// Attention and the indexer: host lists of rows become device lists.
+//
+// Scores of the indexer live in scratch memory of bounded size: rows are taken in groups that fit, which changes no
+// bit.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/index_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr std::int64_t score_budget = std::int64_t{16} << 20;  // floats of scores at a time, unless one row needs more
+
+KeySource key_source(const AttentionRow& row) {
+  KeySource source;
+  source.ring = row.window.base;
+  source.ring_slots = std::max<std::int64_t>(row.window.slots, 1);
+  source.window_first = row.window_first;
+  source.window_count = std::max<std::int64_t>(row.window_last - row.window_first + 1, 0);
+  source.pool = row.compressed.pool;
+  source.pages = row.compressed.pages_in_memory;
+  source.selected = row.selected;
+  source.selected_most = row.selected == nullptr ? 0 : row.selected_count;
+  return source;
+}
+
+// Rows [first, last) whose scores fit the budget together.
+std::size_t group_end(const IndexCall& call, std::size_t first) {
+  std::int64_t floats = 0;
+  std::size_t last = first;
+  while (last < call.rows.size()) {
+    floats += call.rows[last].visible;
+    if (last > first && floats > score_budget) break;
+    ++last;
+  }
+  return last;
+}
+
+IndexSource index_source(const IndexCall& call, std::size_t number, CudaContext& context) {
+  const IndexRow& row = call.rows[number];
+  IndexSource source;
+  source.pool = row.keys.pool;
+  source.pages = row.keys.pages_in_memory;
+  source.row = static_cast<std::int32_t>(number);
+  source.visible = row.visible;
+  source.takes_all = row.visible <= call.topk;
+  source.candidates = row.candidate_mask;
+  source.published = row.publish_mask;
+  source.selected = row.selected;
+  source.selected_count = row.selected_count;
+  source.scores = context.scratch.f32(1, std::max(row.visible, 1)).row<float>(0);
+  if (row.publish_mask != nullptr)
+    source.block_scores = context.scratch.f32(1, row.visible / call.block_size + 1).row<float>(0);
+  return source;
+}
+
+void select_group(CudaContext& context, const IndexCall& call, std::size_t first, std::size_t last) {
+  const Workspace::Scope scope(context.scratch);
+  std::vector<IndexSource> rows;
+  IndexWork work;
+  for (std::size_t number = first; number < last; ++number) {
+    rows.push_back(index_source(call, number, context));
+    work.visible_most = std::max<std::int64_t>(work.visible_most, rows.back().visible);
+  }
+  work.iq = call.iq;
+  work.weights = call.weights;
+  work.rows = context.staging.send(std::span<const IndexSource>(rows));
+  work.row_count = static_cast<std::int64_t>(rows.size());
+  work.heads = call.heads;
+  work.head_dim = call.head_dim;
+  work.topk = call.topk;
+  const bool uses_blocks = std::any_of(rows.begin(), rows.end(), [](const IndexSource& row) {
+    return row.candidates != nullptr || row.published != nullptr;
+  });
+  work.block_size = uses_blocks ? call.block_size : 0;
+  work.candidate_blocks = call.candidate_blocks;
+  work.format = call.rows[first].keys.format;
+  context.run("index select", [&](cudaStream_t stream) { return select_entries(stream, work); });
+}
+
+}  // namespace
+
+void attention(CudaContext& context, const AttentionCall& call) {
+  if (call.rows.empty()) return;
+  std::vector<KeySource> rows;
+  rows.reserve(call.rows.size());
+  for (const AttentionRow& row : call.rows) rows.push_back(key_source(row));
+  AttendCall work;
+  work.q = call.q;
+  work.rows = context.staging.send(std::span<const KeySource>(rows));
+  work.sink = call.sink;
+  work.heads = call.heads;
+  work.head_dim = call.head_dim;
+  work.window_format = call.rows.front().window.format;
+  const bool has_entries = call.rows.front().compressed.pool != nullptr;
+  work.entry_format = has_entries ? call.rows.front().compressed.format : work.window_format;
+  work.round = call.bf16;
+  work.out = call.out;
+  context.run("attention", [&](cudaStream_t stream) { return attend(stream, work); });
+}
+
+void index_select(CudaContext& context, const IndexCall& call) {
+  for (std::size_t first = 0; first < call.rows.size();) {
+    const std::size_t last = group_end(call, first);
+    select_group(context, call, first, last);
+    first = last;
+  }
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,103 @@
+// The mixture of experts on the device equals the CPU's, in every format and rounding mode.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/cuda/device_fixture.hpp"
+
+using namespace tandem::gpu;
+using namespace tandem::gpu::test;
+
+namespace {
+
+struct Size {
+  std::int64_t rows, width, inter, experts, slots;
+};
+
+ExpertWeights random_expert(Random& random, WeightFormat format, const Size& size) {
+  return {random_linear(random, format, size.inter, size.width),
+          random_linear(random, format, size.inter, size.width),
+          {{random_linear(random, format, size.width, size.inter / 2),
+            random_linear(random, format, size.width, size.inter / 2)},
+           size.width,
+           size.inter}};
+}
+
+struct Layer {
+  Layer(std::uint32_t seed, WeightFormat format, const Size& size) : random(seed) {
+    for (std::int64_t e = 0; e < size.experts; ++e) weights.experts.push_back(random_expert(random, format, size));
+    weights.shared = random_expert(random, WeightFormat::fp8_block32, size);
+    device_weights = placed(weights);
+    for (std::int64_t t = 0; t < size.rows; ++t) {
+      const std::int64_t first = random.below(size.experts);
+      for (std::int64_t j = 0; j < size.slots; ++j) {
+        ids.push_back(static_cast<std::int32_t>((first + j) % size.experts));
+        shares.push_back(0.5F + static_cast<float>(j) / 8);
+      }
+    }
+    x = random.activations(size.rows * size.width);
+  }
+  Random random;
+  MoeWeights weights, device_weights;
+  std::vector<std::int32_t> ids;
+  Floats shares, x;
+};
+
+void check_moe(WeightFormat format, const Size& size, Numerics numerics, bool prepared) {
+  Layer layer(31, format, size);
+  if (prepared) backends().cuda->prepare(layer.device_weights);
+  const std::int64_t blocks = numerics.fp32_partials ? 2 : 1;
+  Floats out(static_cast<std::size_t>(blocks * size.rows * size.width));
+  MoeCall call;
+  call.x = matrix(layer.x, size.rows);
+  call.routing = {Tensor::i32(layer.ids.data(), size.rows, size.slots), matrix(layer.shares, size.rows)};
+  call.weights = &layer.weights;
+  call.swiglu_limit = 0.5;
+  call.numerics = numerics;
+  call.out = matrix(out, blocks * size.rows);
+  backends().cpu->moe(call);
+
+  const DeviceMatrix x(layer.x, size.rows), ids(layer.ids, size.rows), shares(layer.shares, size.rows);
+  const DeviceMatrix device_out(blocks * size.rows, size.width);
+  call.x = x;
+  call.routing = {ids, shares};
+  call.weights = &layer.device_weights;
+  call.out = device_out;
+  backends().cuda->moe(call);
+  check_same("moe of " + std::to_string(size.rows) + " rows", out, device_out.floats());
+}
+
+constexpr Numerics served{true, true, true, true};
+constexpr Numerics reference{true, true, true, false};
+constexpr Numerics exact{false, false, false, true};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(experts)
+
+BOOST_AUTO_TEST_CASE(every_format_equals_the_cpu) {
+  if (!has_device()) return;
+  for (const WeightFormat format :
+       {WeightFormat::fp4_block32, WeightFormat::fp8_block32, WeightFormat::bf16, WeightFormat::f32}) {
+    for (const std::int64_t rows : {1, 2, 17}) {
+      for (const Numerics numerics : {served, reference, exact})
+        check_moe(format, {rows, 128, 64, 6, 2}, numerics, true);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(odd_widths_and_unprepared_weights_equal_the_cpu) {
+  if (!has_device()) return;
+  check_moe(WeightFormat::bf16, {5, 34, 12, 3, 3}, served, false);
+  check_moe(WeightFormat::f32, {3, 17, 6, 2, 1}, exact, true);
+}
+
+BOOST_AUTO_TEST_CASE(more_rows_than_one_chunk_equal_the_cpu) {
+  if (!has_device()) return;
+  check_moe(WeightFormat::fp4_block32, {300, 64, 64, 8, 2}, served, true);
+}
+
+BOOST_AUTO_TEST_CASE(many_experts_with_few_rows_equal_the_cpu) {
+  if (!has_device()) return;
+  check_moe(WeightFormat::fp4_block32, {4, 64, 64, 384, 6}, served, true);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,223 @@
+// Records, attention and the indexer on the device: bytes, outputs and choices equal the CPU's.
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+
+#include "tests/cuda/device_fixture.hpp"
+
+using namespace tandem::gpu;
+using namespace tandem::gpu::test;
+
+namespace {
+
+// The same cache on both sides; its pages lie in reverse order.
+struct Cache {
+  Cache(Random& random, RecordFormat format, int n, int entries) : bytes(record_bytes(format, n)) {
+    const int count = (entries + page_entries - 1) / page_entries;
+    for (int p = 0; p < count; ++p) pages.push_back(count - 1 - p);
+    host = Buffer::host(static_cast<std::size_t>(std::max(count, 1) * page_entries) * bytes);
+    plain = {host.data.get(), pages.data(), n, format, nullptr};
+    for (int j = 0; j < entries; ++j) write_record(format, random.floats(n), plain.at(j));
+    device = copy_of(host);
+    Memory& memory = backends().cuda->memory();
+    memory.place(device);
+    placed_pages = memory.allocate(std::max<std::size_t>(pages.size(), 1) * sizeof(std::int32_t));
+    memory.upload(std::as_bytes(std::span(pages)), placed_pages.data.get());
+    on_device = {device.data.get(), pages.data(), n, format, placed_pages.as<std::int32_t>()};
+  }
+  std::size_t bytes;
+  std::vector<std::int32_t> pages;
+  Buffer host, device, placed_pages;
+  PagedRecords plain, on_device;
+};
+
+// The same ring on both sides.
+struct Ring {
+  Ring(Random& random, RecordFormat format, int n, int slots) {
+    host = Buffer::host(static_cast<std::size_t>(slots) * record_bytes(format, n));
+    plain = {host.data.get(), slots, n, format};
+    for (int s = 0; s < slots; ++s) write_record(format, random.floats(n), plain.at(s));
+    device = copy_of(host);
+    backends().cuda->memory().place(device);
+    on_device = plain;
+    on_device.base = device.data.get();
+  }
+  Buffer host, device;
+  RecordRing plain, on_device;
+};
+
+void check_bytes(const std::string& what, const Buffer& host, const Buffer& device) {
+  const std::vector<std::byte> found = bytes_on_host(device.data.get(), device.bytes);
+  BOOST_TEST(std::memcmp(found.data(), host.data.get(), host.bytes) == 0, what);
+}
+
+struct Attended {
+  std::int64_t last = 0;  // window_last
+  std::int64_t window = 0;
+  std::vector<std::int32_t> selected;
+};
+
+void check_attention(RecordFormat window_format, RecordFormat entry_format, int heads, int dim,
+                     const std::vector<Attended>& wanted) {
+  Random random(21);
+  const auto rows = static_cast<std::int64_t>(wanted.size());
+  constexpr std::int64_t topk = 200;
+  const Ring ring(random, window_format, dim, 150);
+  const Cache cache(random, entry_format, dim, 700);
+  std::vector<std::int32_t> selected(static_cast<std::size_t>(rows * topk), -1);
+  for (std::size_t t = 0; t < wanted.size(); ++t) {
+    std::copy(wanted[t].selected.begin(), wanted[t].selected.end(),
+              selected.begin() + static_cast<std::ptrdiff_t>(t) * topk);
+  }
+  const DeviceMatrix device_selected(selected, rows);
+  std::vector<AttentionRow> plain(wanted.size()), on_device(wanted.size());
+  for (std::size_t t = 0; t < wanted.size(); ++t) {
+    AttentionRow& row = plain[t];
+    row.window = ring.plain;
+    row.window_last = wanted[t].last;
+    row.window_first = wanted[t].last - wanted[t].window + 1;
+    row.compressed = cache.plain;
+    row.selected = selected.data() + t * topk;
+    row.selected_count = topk;
+    on_device[t] = row;
+    on_device[t].window = ring.on_device;
+    on_device[t].compressed = cache.on_device;
+    on_device[t].selected = device_selected.tensor().row<std::int32_t>(static_cast<std::int64_t>(t));
+  }
+  Floats q = random.activations(rows * heads * dim, 2.0F), out(q.size());
+  const DenseF32 sink = dense(random.floats(heads), 1), device_sink = placed(sink);
+  const DeviceMatrix device_q(q, rows), device_out(rows, std::int64_t{heads} * dim);
+  for (const bool round : {true, false}) {
+    backends().cpu->attention({matrix(q, rows), plain, sink.data(), heads, dim, round, matrix(out, rows)});
+    backends().cuda->attention({device_q, on_device, device_sink.data(), heads, dim, round, device_out});
+    check_same("attention " + std::to_string(heads) + "x" + std::to_string(dim), out, device_out.floats());
+  }
+}
+
+std::vector<std::int32_t> every_third(int count) {
+  std::vector<std::int32_t> entries;
+  for (int i = 0; i < count; ++i) entries.push_back(3 * i + 1);
+  return entries;
+}
+
+struct IndexCase {
+  int heads, dim, topk, block, blocks;
+  std::vector<std::int32_t> visible;
+  bool ties = false;
+};
+
+// Runs a publishing layer and then one that obeys the candidates; compares choices, counts and masks.
+void check_index(const IndexCase& test, RecordFormat format) {
+  Random random(22);
+  const auto rows = static_cast<std::int64_t>(test.visible.size());
+  const int most = *std::max_element(test.visible.begin(), test.visible.end());
+  const Cache cache(random, format, test.dim, most);
+  const std::int64_t words = (most / test.block + 1 + 63) / 64;
+  Floats iq = random.activations(rows * test.heads * test.dim), weights = random.activations(rows * test.heads);
+  if (test.ties) weights.assign(weights.size(), 0.0F);
+  const DeviceMatrix device_iq(iq, rows), device_weights(weights, rows);
+  std::vector<std::uint64_t> masks(static_cast<std::size_t>(rows * words));
+  const DeviceMatrix device_masks(rows, words, DType::i64);
+  for (const bool publishes : {true, false}) {
+    std::vector<std::int32_t> selected(static_cast<std::size_t>(rows * test.topk), -7), counts(test.visible.size(), -7);
+    const DeviceMatrix device_selected(selected, rows), device_counts(counts, rows);
+    std::vector<IndexRow> plain(test.visible.size()), on_device(test.visible.size());
+    for (std::size_t t = 0; t < plain.size(); ++t) {
+      const auto row = static_cast<std::int64_t>(t);
+      std::uint64_t* mask = masks.data() + row * words;
+      auto* device_mask = device_masks.tensor().row<std::uint64_t>(row);
+      plain[t] = {cache.plain,
+                  test.visible[t],
+                  publishes ? nullptr : mask,
+                  publishes ? mask : nullptr,
+                  selected.data() + row * test.topk,
+                  &counts[t]};
+      on_device[t] = {cache.on_device,
+                      test.visible[t],
+                      publishes ? nullptr : device_mask,
+                      publishes ? device_mask : nullptr,
+                      device_selected.tensor().row<std::int32_t>(row),
+                      device_counts.tensor().row<std::int32_t>(row)};
+    }
+    backends().cpu->index_select(
+        {matrix(iq, rows), matrix(weights, rows), plain, test.heads, test.dim, test.topk, test.block, test.blocks});
+    backends().cuda->index_select(
+        {device_iq, device_weights, on_device, test.heads, test.dim, test.topk, test.block, test.blocks});
+    BOOST_TEST(device_counts.ints() == counts, boost::test_tools::per_element());
+    BOOST_TEST((device_selected.ints() == selected), "choice of " << most << " entries, publishes " << publishes);
+    BOOST_TEST((device_masks.words() == masks), "masks of " << most << " entries");
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(selection)
+
+BOOST_AUTO_TEST_CASE(records_written_on_the_device_are_the_hosts_bytes) {
+  if (!has_device()) return;
+  Random random(20);
+  for (const RecordFormat format : {RecordFormat::f32, RecordFormat::w8, RecordFormat::n4, RecordFormat::x4}) {
+    for (const int n : {32, 128, 512}) {
+      const Ring ring(random, format, n, 40);
+      const Cache cache(random, format, n, 200);
+      Floats x = random.floats(6 * n, 3.0F);
+      std::fill_n(x.begin(), n, 0.0F);                                          // a row of zeros
+      for (int i = 0; i < n; ++i) x[static_cast<std::size_t>(n + i)] *= 1e-6F;  // one below every floor
+      x[static_cast<std::size_t>(2 * n)] = 6e4F;                                // one dominated by a single value
+      const DeviceMatrix device_x(x, 6);
+      const std::vector<std::int64_t> positions{0, 39, 42, 81, 1000003, 7};  // no slot twice
+      const std::vector<std::int32_t> entries{0, 63, 64, 199, 130, 5};
+      const std::vector<RecordRing> rings(6, ring.plain), device_rings(6, ring.on_device);
+      const std::vector<PagedRecords> caches(6, cache.plain), device_caches(6, cache.on_device);
+      backends().cpu->write_window(matrix(x, 6), rings, positions);
+      backends().cuda->write_window(device_x, device_rings, positions);
+      check_bytes("window records", ring.host, ring.device);
+      backends().cpu->write_entries(matrix(x, 6), caches, entries);
+      backends().cuda->write_entries(device_x, device_caches, entries);
+      check_bytes("entry records", cache.host, cache.device);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(quantised_index_queries_equal_the_cpu) {
+  if (!has_device()) return;
+  Random random(23);
+  Floats x = random.floats(5 * 256);
+  const DeviceMatrix device_x(x, 5);
+  backends().cpu->quantise_x4(matrix(x, 5));
+  backends().cuda->quantise_x4(device_x);
+  check_same("x4", x, device_x.floats());
+}
+
+BOOST_AUTO_TEST_CASE(attention_over_window_and_entries_equals_the_cpu) {
+  if (!has_device()) return;
+  const std::vector<Attended> rows{{0, 1, {}},
+                                   {127, 128, {}},
+                                   {500, 128, every_third(200)},
+                                   {149, 1, {699}},
+                                   {300, 100, every_third(63)},
+                                   {1000003, 64, every_third(64)}};
+  check_attention(RecordFormat::w8, RecordFormat::n4, 3, 64, rows);
+  check_attention(RecordFormat::w8, RecordFormat::n4, 8, 512, rows);
+  check_attention(RecordFormat::f32, RecordFormat::f32, 9, 128, rows);
+  check_attention(RecordFormat::f32, RecordFormat::f32, 1, 512, {rows[2]});
+}
+
+BOOST_AUTO_TEST_CASE(chosen_entries_and_published_blocks_equal_the_cpu) {
+  if (!has_device()) return;
+  check_index({5, 32, 16, 8, 4, {1, 15, 16, 17, 18, 64, 65, 200, 700}}, RecordFormat::x4);
+  check_index({32, 128, 512, 8, 40, {511, 512, 513, 5000, 4097}}, RecordFormat::x4);
+  check_index({8, 128, 16, 8, 4, {0, 40, 129}}, RecordFormat::f32);
+}
+
+BOOST_AUTO_TEST_CASE(equal_scores_go_to_the_lower_entry) {
+  if (!has_device()) return;
+  check_index({4, 32, 16, 8, 4, {17, 300, 5000}, true}, RecordFormat::x4);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_context_is_searched_exactly) {
+  if (!has_device()) return;
+  check_index({32, 128, 512, 8, 2048, {70001}}, RecordFormat::x4);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
