@@ -1,0 +1,100 @@
+// EXL3 linears on a CUDA device: y = ((x o suh) BH) What (BH o svh) + bias, 1..64 rows, one or many matrices a launch.
+//
+// Rows are brought into the rotated domain (scale, 128-wide Hadamard transform in fp32, fp16 with one power of two for
+// each slice of a row), every weight is decoded once and multiplied on the tensor cores with fp32 sums, and the result
+// is transformed back. A few rows take one launch, more rows two. Nothing allocates, synchronises or keeps state on the
+// device: no locks, no counters. All may be captured into a graph and may run on several streams at once, each with a
+// scratch of its own.
+//
+// Invariant: a row of y depends on its row of x, the matrix and the entry point (single or groups) alone, bit for bit:
+// not on the other rows, their number, the groups beside it or the grid.
+//
+// All pointers are device pointers, 16-byte aligned. Errors are what the CUDA runtime reports for the launch, or
+// cudaErrorInvalidValue for a shape outside `exl3_accepts` or a row count outside 1..64.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "gpu/cuda/exl3/layout.hpp"
+
+namespace tandem::gpu::cuda {
+
+enum class Exl3Codebook : std::uint8_t { three_inst, mcg, mul1 };
+enum class Exl3Element : std::uint8_t { f32, f16, bf16 };
+
+struct Exl3Shape {
+  std::int32_t inputs = 0;  // multiples of 128
+  std::int32_t outputs = 0;
+  std::int32_t bits = 0;  // 1..8
+  Exl3Codebook codebook = Exl3Codebook::mul1;
+};
+
+// One matrix [inputs, outputs].
+struct Exl3Matrix {
+  Exl3Shape shape;
+  const void* words = nullptr;  // lane-major (layout.hpp), exl3_bytes(...) bytes
+  const void* suh = nullptr;    // fp16 [inputs]
+  const void* svh = nullptr;    // fp16 [outputs]
+  const void* bias = nullptr;   // fp16 [outputs] or null
+};
+
+// Rows in device memory: element (r, c) at data[r * stride + c]. Columns past `columns` read as 0 and are not written.
+struct Exl3Rows {
+  void* data = nullptr;
+  Exl3Element element = Exl3Element::bf16;
+  std::int32_t columns = 0;
+  std::int64_t stride = 0;
+};
+
+// Rotated rows: fp16 [rows, inputs] in the order of exl3_rotated_index, and what undoes the scaling of each slice.
+struct Exl3Rotated {
+  void* values = nullptr;  // rows * inputs * 2 bytes
+  float* undo = nullptr;   // [rows, exl3_slices_max]
+};
+
+// Rows `first` .. `first + rows - 1` of the rotated rows and of y belong to matrix `matrix` of a table.
+struct Exl3Group {
+  std::int32_t matrix = 0;
+  std::int32_t first = 0;
+  std::int32_t rows = 0;  // 0: nothing to do; at most 64
+};
+
+// Many matrices of one shape in one launch. The lists are in device memory: a routing kernel
+// may write them, before the rotation in stream order.
+struct Exl3Groups {
+  const Exl3Matrix* table = nullptr;  // every matrix named below; those of another kind (bits, codebook) are skipped
+  const Exl3Group* groups = nullptr;  // [count]
+  std::int32_t count = 0;
+  std::int32_t rows_most = 0;                   // no group has more rows
+  const std::int32_t* matrix_of_row = nullptr;  // [rows], for the rotation
+  const std::int32_t* source_of_row = nullptr;  // [rows]: which row of x; null: its own index
+};
+
+constexpr bool exl3_accepts(const Exl3Shape& shape) {
+  return shape.inputs > 0 && shape.outputs > 0 && shape.inputs % exl3_block == 0 && shape.outputs % exl3_block == 0 &&
+         shape.inputs <= exl3_inputs_max && shape.bits >= 1 && shape.bits <= exl3_bits_max;
+}
+
+// Permutes a matrix from the checkpoint's layout (`trellis`, I16 [inputs/16, outputs/16, 16*bits]) to lane-major words.
+cudaError_t exl3_pack(cudaStream_t stream, const Exl3Shape& shape, const void* trellis, void* words);
+
+// y = x times one matrix, 1..64 rows. `scratch` is used when the rows are too many for one launch.
+cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
+                          Exl3Rotated scratch);
+
+// The two halves of the same, for callers whose rows are rotated elsewhere. Same bits.
+cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, int rows,
+                        Exl3Rotated rotated);
+cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
+                                  int rows);
+
+// Many matrices: rotated row r is row source_of_row[r] of x in the domain of matrix_of_row[r]; row r of y is its
+// product. One rotation serves all launches over the same shape, whatever the kinds in the table.
+cudaError_t exl3_rotate_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups, const Exl3Rows& x,
+                               int rows, Exl3Rotated rotated);
+cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
+                                 Exl3Rotated rotated, const Exl3Rows& y);
+
+}  // namespace tandem::gpu::cuda

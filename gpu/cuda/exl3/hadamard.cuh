@@ -1,0 +1,27 @@
+// The 128-wide Hadamard transform of one warp: lane l holds elements 4l .. 4l+3, natural (Sylvester) order, unscaled.
+//
+// Seven butterfly stages (a, b) -> (a + b, a - b): two inside the lane, five between lanes, always in this order.
+#pragma once
+
+namespace tandem::gpu::cuda {
+
+inline constexpr float hadamard_scale = 0.08838834764831845f;  // 1 / sqrt(128)
+
+__device__ __forceinline__ void hadamard_128(float (&v)[4], int lane) {
+  const float a = v[0] + v[1], b = v[0] - v[1], c = v[2] + v[3], d = v[2] - v[3];
+  v[0] = a + c;
+  v[1] = b + d;
+  v[2] = a - c;
+  v[3] = b - d;
+#pragma unroll
+  for (int width = 1; width < 32; width *= 2) {
+    const bool upper = (lane & width) != 0;
+#pragma unroll
+    for (float& x : v) {
+      const float other = __shfl_xor_sync(0xffffffffu, x, width);
+      x = upper ? other - x : x + other;
+    }
+  }
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,50 @@
+// The launch argument of the product kernels, and one launch function for each width K (one file each, so that they
+// compile in parallel).
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/cuda/exl3/exl3.hpp"
+#include "gpu/cuda/exl3/launch.hpp"
+
+namespace tandem::gpu::cuda {
+
+struct ProductJob {
+  Exl3Matrix matrix;                  // when `groups` is null
+  const Exl3Matrix* table = nullptr;  // else matrix and rows come from groups[blockIdx.y]
+  const Exl3Group* groups = nullptr;
+  bool rotates = false;  // true: the kernel rotates rows of x itself; false: `rotated` holds them
+  Exl3Rows x;
+  Exl3Rotated rotated;
+  Exl3Rows y;
+  std::int32_t inputs = 0;
+  std::int32_t slices = 1;
+  std::int32_t warps = 4;       // along the inputs
+  std::int32_t rows_least = 1;  // groups with fewer or more rows belong to another launch
+  std::int32_t rows_most = 0;
+  Exl3Codebook codebook = Exl3Codebook::mul1;
+};
+
+// What a product kernel has room for when it rotates rows itself.
+inline constexpr int rotation_rows_max = 4;
+inline constexpr int rotated_inputs_max = 1024;  // of a slice
+
+// One matrix as a block sees it.
+struct ProductPart {
+  const void* words = nullptr;
+  const void* svh = nullptr;
+  const void* bias = nullptr;
+  std::int32_t first = 0;
+  std::int32_t rows = 0;
+};
+
+cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k2(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k3(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k4(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k5(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k6(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k7(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+cudaError_t launch_product_k8(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);
+
+}  // namespace tandem::gpu::cuda

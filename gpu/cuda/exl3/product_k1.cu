@@ -1,0 +1,10 @@
+// The product kernels for weights of 1 bit.
+#include "gpu/cuda/exl3/product_launch.cuh"
+
+namespace tandem::gpu::cuda {
+
+cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  return launch_product_of_bits<1>(stream, shape, job);
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,53 @@
+// From a job to the kernel that serves it: codebook, warps along the inputs, rows. Body of product_k<bits>.cu.
+#pragma once
+
+#include "gpu/cuda/exl3/product.cuh"
+#include "gpu/cuda/exl3/product_many.cuh"
+
+namespace tandem::gpu::cuda {
+
+inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(ProductJob),
+                                      const ProductJob& job) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+  return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job);
+}
+
+template <int bits, Exl3Codebook codebook, int tiles, int input_warps, bool rotates>
+cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  shape.threads = 64 * input_warps;
+  shape.shared_bytes = sizeof(ProductMemory<tiles, input_warps, rotates>);
+  return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, input_warps, rotates>, job);
+}
+
+template <int bits, Exl3Codebook codebook, int input_warps>
+cudaError_t launch_many_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  constexpr int tiles = exl3_rows_max / 8, block_warps = many_rows_warps<input_warps>;
+  shape.threads = 64 * block_warps;
+  shape.shared_bytes = sizeof(ManyRowsMemory<tiles, block_warps>);
+  return launch_with_memory(stream, shape, product_many_kernel<bits, codebook, tiles, input_warps>, job);
+}
+
+template <int bits, Exl3Codebook codebook, int input_warps>
+cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if constexpr (input_warps > 2) {  // two warps: grouped launches only, whose rows are rotated before
+    if (job.rotates) return launch_few_rows<bits, codebook, 1, input_warps, true>(stream, shape, job);
+  }
+  if (job.rows_most <= 8) return launch_few_rows<bits, codebook, 1, input_warps, false>(stream, shape, job);
+  if (job.rows_most <= 16) return launch_few_rows<bits, codebook, 2, input_warps, false>(stream, shape, job);
+  return launch_many_rows<bits, codebook, input_warps>(stream, shape, job);
+}
+
+// MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
+template <int bits>
+cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if (job.codebook == Exl3Codebook::mul1) {
+    if (job.warps == 2) return launch_product<bits, Exl3Codebook::mul1, 2>(stream, shape, job);
+    if (job.warps == 8) return launch_product<bits, Exl3Codebook::mul1, 8>(stream, shape, job);
+    return launch_product<bits, Exl3Codebook::mul1, 4>(stream, shape, job);
+  }
+  if (job.codebook == Exl3Codebook::mcg) return launch_product<bits, Exl3Codebook::mcg, 4>(stream, shape, job);
+  return launch_product<bits, Exl3Codebook::three_inst, 4>(stream, shape, job);
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,193 @@
+// What the product kernels share: the mma step, the fixed order of sums, the way from sums to rows of y.
+//
+// Block    2 x `input_warps` warps: two 64-column halves of a 128-column block; the warps of a half take input groups
+//          in turn. The slices of the inputs are the blocks of a cluster.
+// Order    a sum runs over the groups of one warp ascending, then over the warps, then over the slices. All three
+//          depend on the shape of the matrix alone (split.hpp); how many rows there are changes nothing.
+// Sums     travel once: a block adds its warps' sums, undoes the slice's scale (a power of two) and writes each row
+//          into the shared memory of the block that owns it (row % slices). No locks, no partial sums in device memory.
+#pragma once
+
+#include "gpu/cuda/exl3/cluster.cuh"
+#include "gpu/cuda/exl3/elements.cuh"
+#include "gpu/cuda/exl3/hadamard.cuh"
+#include "gpu/cuda/exl3/lane_stream.cuh"
+#include "gpu/cuda/exl3/product.hpp"
+
+namespace tandem::gpu::cuda {
+
+inline constexpr int partial_stride = 132;  // floats of a row of sums: 128 and a bank shift
+
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                             std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Sums of one warp: [column quad][row tile of 8][mma register].
+template <int tiles>
+using Sums = float[4][tiles][4];
+
+// k-step `q` of column quad `quad`: decode eight weights a lane, multiply with all row tiles. `half` holds the B
+// fragments of k-steps q and its neighbour.
+template <int bits, Exl3Codebook codebook, int tiles>
+__device__ __forceinline__ void step(const LaneStream<bits>& stream, int quad, int q, const uint4 (&half)[tiles],
+                                     float (&sums)[tiles][4]) {
+  std::uint32_t a[4];
+  stream.template fragment<codebook>(4 * quad + q, a);
+#pragma unroll
+  for (int tile = 0; tile < tiles; ++tile) {
+    const uint4& b = half[tile];
+    multiply_add(sums[tile], a, q % 2 == 0 ? b.x : b.z, q % 2 == 0 ? b.y : b.w);
+  }
+}
+
+// Where this block works. All blocks of a cluster share `part` and `block`.
+struct Place {
+  ProductPart part;  // rows = 0: nothing to do
+  int block = 0;     // 128-column block
+  int slice = 0;     // rank in the cluster
+  int first = 0;     // input groups of this slice
+  int end = 0;
+};
+
+__device__ __forceinline__ ProductPart part_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
+  if (job.groups == nullptr) return {job.matrix.words, job.matrix.svh, job.matrix.bias, 0, job.rows_most};
+  const Exl3Group group = job.groups[blockIdx.y];
+  if (group.rows < job.rows_least || group.rows > job.rows_most) return {};
+  const Exl3Matrix& matrix = job.table[group.matrix];
+  if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
+  return {matrix.words, matrix.svh, matrix.bias, group.first, group.rows};
+}
+
+__device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
+  constexpr int groups_a_block = exl3_block / exl3_group;
+  const int slice = static_cast<int>(blockIdx.x) % job.slices;
+  return {part_of(job, bits, codebook), static_cast<int>(blockIdx.x) / job.slices, slice,
+          groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice),
+          groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice + 1)};
+}
+
+// This lane's piece 0 of input group 0 in the warp's 64 columns.
+template <int bits>
+__device__ __forceinline__ const uint4* words_of(const Place& place, int inputs, int half) {
+  const std::int64_t groups = inputs / exl3_group;
+  return static_cast<const uint4*>(place.part.words) + (2 * place.block + half) * groups * bits * 32 + threadIdx.x % 32;
+}
+
+// Sums lie as [row][column % 4][32 slots]; column 4*l + i of a row is in slot sum_slot(l) of i. So writing accumulators
+// and reading rows are both free of bank conflicts.
+__device__ __forceinline__ int sum_slot(int lane) {
+  const int upper = lane % 4 / 2, half = lane / 16, g = 2 * (lane % 16 / 4) + lane % 2;
+  return upper * 16 + half * 8 + g;
+}
+
+template <int tiles>
+__device__ __forceinline__ void put_sums(float* plane, const Sums<tiles>& sums, int half, bool add) {
+  const int lane = threadIdx.x % 32, g = lane / 4, p = lane % 4;
+#pragma unroll
+  for (int quad = 0; quad < 4; ++quad) {
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        float* slot = plane + (8 * tile + 2 * p + c % 2) * partial_stride + quad * 32 + c / 2 * 16 + half * 8 + g;
+        *slot = add ? *slot + sums[quad][tile][c] : sums[quad][tile][c];
+      }
+    }
+  }
+}
+
+// Row `row` of this block's sums belongs into row inbox_row of its owner's inbox.
+__device__ __forceinline__ int inbox_row(int row, int slices, int slice) {
+  return row / slices * slices + slice;
+}
+
+template <int tiles>
+inline constexpr int inbox_size = (8 * tiles + exl3_slices_max) * partial_stride;
+
+// Sums of a block in shared memory, and where they go.
+struct BlockSums {
+  const float* planes;  // [count][size], added in order
+  int count = 1;
+  int size = 0;
+  const float* undo;  // [rows]
+  float* inbox;
+};
+
+// Adds the planes, undoes the scale and hands each row to its owner's inbox. With one slice that is this block.
+__device__ __forceinline__ void deliver_sums(const ProductJob& job, const Place& place, const BlockSums& sums) {
+  for (int i = threadIdx.x; i < place.part.rows * 32; i += blockDim.x) {
+    const int row = i / 32, offset = row * partial_stride + i % 32 * 4;
+    float4 sum = *reinterpret_cast<const float4*>(sums.planes + offset);
+    for (int plane = 1; plane < sums.count; ++plane) {
+      const float4 other = *reinterpret_cast<const float4*>(sums.planes + plane * sums.size + offset);
+      sum.x += other.x, sum.y += other.y, sum.z += other.z, sum.w += other.w;
+    }
+    const float undo = sums.undo[row];
+    sum.x *= undo, sum.y *= undo, sum.z *= undo, sum.w *= undo;
+    float* slot = sums.inbox + inbox_row(row, job.slices, place.slice) * partial_stride + i % 32 * 4;
+    if (job.slices == 1) {
+      *reinterpret_cast<float4*>(slot) = sum;
+    } else {
+      write_to_rank(slot, row % job.slices, sum);
+    }
+  }
+}
+
+// One row of 128 outputs: slices added in rank order, transformed back, scaled, written.
+__device__ __forceinline__ void finish_row(const ProductJob& job, const Place& place, const float* inbox, int row,
+                                           uint2 svh) {
+  const int lane = threadIdx.x % 32, column = place.block * exl3_block + 4 * lane;
+  const float* slot = inbox + inbox_row(row, job.slices, 0) * partial_stride + sum_slot(lane);
+  float v[4], scale[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = slot[32 * i];
+#pragma unroll
+  for (int rank = 1; rank < exl3_slices_max; ++rank) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (rank < job.slices) v[i] += slot[rank * partial_stride + 32 * i];
+    }
+  }
+  hadamard_128(v, lane);
+  scale_values(svh, scale);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
+  if (place.part.bias != nullptr) {
+    scale_values(load_scales(place.part.bias, column), scale);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] += scale[i];
+  }
+  store_four(job.y, place.part.first + row, column, v);
+}
+
+// After the block's sums lie in shared memory: deliver, meet, finish the rows that this block owns. Every block of the
+// cluster has arrived once before, so all of them run and their inboxes may be written.
+__device__ __forceinline__ void finish_block(const ProductJob& job, const Place& place, const BlockSums& sums,
+                                             uint2 svh) {
+  if (job.slices > 1) cluster_wait();
+  deliver_sums(job, place, sums);
+  if (job.slices > 1) {
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  for (int row = place.slice + job.slices * (static_cast<int>(threadIdx.x) / 32); row < place.part.rows;
+       row += job.slices * warps) {
+    finish_row(job, place, sums.inbox, row, svh);
+  }
+}
+
+// The factors of rows that were rotated before, into shared memory.
+__device__ __forceinline__ void load_undo(const ProductJob& job, const Place& place, float* undo) {
+  for (int row = threadIdx.x; row < place.part.rows; row += blockDim.x) {
+    undo[row] = job.rotated.undo[(place.part.first + row) * exl3_slices_max + place.slice];
+  }
+}
+
+}  // namespace tandem::gpu::cuda
