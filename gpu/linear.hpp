@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "gpu/exl3/form.hpp"
 #include "gpu/tensor.hpp"
 
 namespace tandem::gpu {
@@ -17,7 +18,10 @@ enum class WeightFormat : std::uint8_t {
   f32,          // codes: n*k f32
   fp8_block32,  // codes: n*k e4m3; scales: [ceil(n/32), ceil(k/32)] e8m0; w = e4m3 * 2^(s-127)
   fp4_block32,  // codes: n*k/2 bytes, low nibble = even column; scales: [n, k/32] e8m0
-  exl3,         // trellis codes with Hadamard signs
+  // codes: tiles of 16 x 16 weights, their words as in the file, the tiles of 16 outputs side by side:
+  // [n' / 16][k' / 16][16 * bits] u16, n' and k' rounded up to 128; scales: FP16 suh [k'], then svh [n']. See
+  // gpu/exl3/form.hpp.
+  exl3,
 };
 
 struct Linear {
@@ -27,6 +31,7 @@ struct Linear {
   std::int64_t k = 0;  // inputs on this rank
   Buffer codes;
   Buffer scales;
+  exl3::Form exl3;                     // format exl3 only
   std::shared_ptr<const void> packed;  // the backend's own layout, if it has one
 
   bool empty() const noexcept { return n == 0; }

@@ -13,6 +13,7 @@ std::size_t element_bytes(DType dtype) noexcept {
       return 4;
     case DType::bf16:
     case DType::f16:
+    case DType::i16:
       return 2;
     case DType::i64:
       return 8;
@@ -37,6 +38,8 @@ const char* to_string(DType dtype) noexcept {
       return "I32";
     case DType::i64:
       return "I64";
+    case DType::i16:
+      return "I16";
     case DType::u8:
       return "U8";
     case DType::i8:

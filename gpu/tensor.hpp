@@ -11,7 +11,7 @@
 
 namespace tandem::gpu {
 
-enum class DType : std::uint8_t { f32, bf16, f16, i32, i64, u8, i8, f8_e4m3, f8_e8m0 };
+enum class DType : std::uint8_t { f32, bf16, f16, i32, i64, i16, u8, i8, f8_e4m3, f8_e8m0 };
 
 // Returns the bytes of one element.
 std::size_t element_bytes(DType dtype) noexcept;

@@ -17,8 +17,8 @@ namespace json = boost::json;
 constexpr std::size_t dimensions_max = 8;
 
 std::optional<DType> parse_dtype(std::string_view name) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::i8, DType::f8_e4m3,
-                      DType::f8_e8m0}) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i32, DType::i64, DType::i16, DType::u8, DType::i8,
+                      DType::f8_e4m3, DType::f8_e8m0}) {
     if (name == to_string(dtype)) return dtype;
   }
   return std::nullopt;
@@ -59,7 +59,7 @@ class EntryReader {
         name == nullptr ? std::nullopt : parse_dtype(std::string_view(name->data(), name->size()));
     if (!dtype) {
       return fault(ErrorCode::bad_format, "dtype " + (value == nullptr ? "absent" : json::serialize(*value)),
-                   "F32, BF16, F16, I64, I32, I8, U8, F8_E4M3 or F8_E8M0");
+                   "F32, BF16, F16, I64, I32, I16, I8, U8, F8_E4M3 or F8_E8M0");
     }
     entry_.dtype = *dtype;
     return {};

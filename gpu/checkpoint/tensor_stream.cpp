@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstring>
 
+#include "gpu/numeric/bf16.hpp"
+
 namespace tandem::gpu {
 namespace {
 
@@ -67,7 +69,7 @@ void widen(DType dtype, std::span<const std::byte> piece, float* out) noexcept {
   for (std::size_t i = 0; i * 2 < piece.size(); ++i) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, piece.data() + i * 2, 2);
-    out[i] = std::bit_cast<float>(std::uint32_t{bits} << 16);
+    out[i] = dtype == DType::f16 ? f16_to_float(bits) : bf16_to_float(bits);
   }
 }
 
@@ -87,6 +89,7 @@ std::int64_t find_impossible(DType dtype, std::span<const std::byte> piece) noex
       return find_word<std::uint8_t>(piece, [](std::uint8_t w) { return w == 0xFFU; });
     case DType::i32:
     case DType::i64:
+    case DType::i16:
     case DType::u8:
     case DType::i8:
       return -1;
@@ -124,29 +127,47 @@ Result<void> TensorStream::pump(const TensorPlace& place, Bytes bytes, const Sin
   return {};
 }
 
+std::int64_t TensorStream::row_bytes(const TensorEntry& entry) noexcept {
+  return entry.shape.empty() || entry.shape[0] == 0 ? 0 : static_cast<std::int64_t>(entry.bytes) / entry.shape[0];
+}
+
 Result<std::vector<Buffer>> TensorStream::read(const TensorPlace& place, const PlaneLayout& layout, Range rows,
                                                std::span<const Range> columns) {
-  const TensorEntry& entry = *place.entry;
-  const std::int64_t row_bytes = entry.shape.at(1) * static_cast<std::int64_t>(element_bytes(entry.dtype));
-  const Result<Range> lines = in_blocks(place, "rows", rows, layout.row_block, entry.shape.at(0));
+  const std::int64_t stored_cols = row_bytes(*place.entry) / layout.col_bytes;
+  const Result<Range> lines = in_blocks(place, "rows", rows, layout.row_block, place.entry->shape.at(0));
+  if (!lines) return lines.error();
+  std::vector<Buffer> buffers;
+  std::vector<ColumnTarget> targets;
+  for (const Range& range : columns) {
+    const Result<Range> blocks = in_blocks(place, "columns", range, layout.col_block, stored_cols);
+    if (!blocks) return blocks.error();
+    buffers.push_back(Buffer::host(static_cast<std::size_t>(blocks->count * layout.col_bytes * lines->count)));
+    targets.push_back({range, buffers.back().data.get()});
+  }
+  if (auto done = read_into(place, layout, rows, targets); !done) return done.error();
+  return buffers;
+}
+
+Result<void> TensorStream::read_into(const TensorPlace& place, const PlaneLayout& layout, Range rows,
+                                     std::span<const ColumnTarget> targets) {
+  const std::int64_t row_bytes = TensorStream::row_bytes(*place.entry);
+  const Result<Range> lines = in_blocks(place, "rows", rows, layout.row_block, place.entry->shape.at(0));
   if (!lines) return lines.error();
   struct Copy {  // bytes [first, first + count) of every stored row go to consecutive rows of `into`
     std::int64_t first, count;
     std::byte* into;
   };
-  std::vector<Buffer> buffers;
   std::vector<Copy> copies;
-  for (const Range& range : columns) {
-    const Result<Range> blocks = in_blocks(place, "columns", range, layout.col_block, row_bytes / layout.col_bytes);
+  for (const ColumnTarget& target : targets) {
+    const Result<Range> blocks =
+        in_blocks(place, "columns", target.columns, layout.col_block, row_bytes / layout.col_bytes);
     if (!blocks) return blocks.error();
-    const std::int64_t bytes = blocks->count * layout.col_bytes;
-    buffers.push_back(Buffer::host(static_cast<std::size_t>(bytes * lines->count)));
-    copies.push_back({blocks->first * layout.col_bytes, bytes, buffers.back().data.get()});
+    copies.push_back({blocks->first * layout.col_bytes, blocks->count * layout.col_bytes, target.into});
   }
   const auto unit = static_cast<std::uint64_t>(row_bytes);
   const Bytes bytes{static_cast<std::uint64_t>(lines->first) * unit, static_cast<std::uint64_t>(lines->count) * unit,
                     unit};
-  auto done = pump(place, bytes, [&](std::uint64_t first, std::span<const std::byte> piece) {
+  return pump(place, bytes, [&](std::uint64_t first, std::span<const std::byte> piece) {
     const auto line = static_cast<std::int64_t>(first / unit);
     const auto count = static_cast<std::int64_t>(piece.size() / unit);
     for (const Copy& copy : copies) {
@@ -157,8 +178,6 @@ Result<std::vector<Buffer>> TensorStream::read(const TensorPlace& place, const P
       }
     }
   });
-  if (!done) return done.error();
-  return buffers;
 }
 
 Result<Buffer> TensorStream::read_f32(const TensorPlace& place, std::int64_t cols, Range rows) {

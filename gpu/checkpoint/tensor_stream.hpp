@@ -31,6 +31,12 @@ struct Range {
   std::int64_t count = 0;
 };
 
+// Where the columns of a range go: row-major and dense.
+struct ColumnTarget {
+  Range columns;
+  std::byte* into = nullptr;
+};
+
 class TensorStream {
  public:
   // `stop` may be null; set, it ends the running read with `cancelled`.
@@ -42,11 +48,17 @@ class TensorStream {
   Result<std::vector<Buffer>> read(const TensorPlace& place, const PlaneLayout& layout, Range rows,
                                    std::span<const Range> columns);
 
-  // Returns rows `rows` of a BF16 or F32 tensor of any rank, seen as [rows, cols], as F32.
+  // The same into memory of the caller: one destination for every range of columns.
+  Result<void> read_into(const TensorPlace& place, const PlaneLayout& layout, Range rows,
+                         std::span<const ColumnTarget> targets);
+
+  // Returns rows `rows` of a BF16, F16 or F32 tensor of any rank, seen as [rows, cols], as F32.
   Result<Buffer> read_f32(const TensorPlace& place, std::int64_t cols, Range rows);
 
  private:
   using Sink = std::function<void(std::uint64_t first, std::span<const std::byte> piece)>;
+  // Bytes of one stored row: the first dimension of a tensor counts them, whatever its rank.
+  static std::int64_t row_bytes(const TensorEntry& entry) noexcept;
   struct Bytes {  // a byte range of a tensor, read in pieces that are multiples of `unit`
     std::uint64_t first = 0;
     std::uint64_t count = 0;
