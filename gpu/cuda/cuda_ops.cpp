@@ -5,6 +5,7 @@
 
 #include "gpu/cuda/calls.hpp"
 #include "gpu/cuda/context.hpp"
+#include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/mhc_kernels.hpp"
 #include "gpu/cuda/record_kernels.hpp"
 #include "gpu/cuda/row_kernels.hpp"
@@ -27,7 +28,10 @@ class CudaOps final : public Ops {
     return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations()};
   }
 
-  void prepare(Linear&) override {}  // the kernels read the file's own codes
+  // Of all formats but one the kernels read the file's own codes.
+  void prepare(Linear& weight) override {
+    if (weight.format == WeightFormat::exl3) cuda::pack_exl3(weight);
+  }
   void prepare(MoeWeights& weights) override { cuda::prepare_experts(context_, weights); }
 
   void move_rows(std::span<const RowMove> moves, std::int64_t cols) override {

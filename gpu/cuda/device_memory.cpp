@@ -19,6 +19,7 @@ std::shared_ptr<std::byte> DeviceMemory::reserve(std::size_t bytes) {
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);
   if (status != cudaSuccess) {
+    cudaGetLastError();  // see Stream::check
     stream_.fail({ErrorCode::resource, "device memory", std::to_string(bytes) + " bytes: " + cudaGetErrorString(status),
                   "room for weights, caches and workspace"});
     return nullptr;

@@ -4,16 +4,12 @@
 
 #include "gpu/cuda/calls.hpp"
 #include "gpu/cuda/expert_kernels.hpp"
+#include "gpu/cuda/expert_layer.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::int64_t chunk_rows = 128;  // products take 4 * slices * D * (slots + 1) bytes a row: 37 MB at full size
-
-// What MoeWeights::packed holds: the experts' matrices on the device.
-struct ExpertTable {
-  Buffer matrices;  // ExpertMatrices [experts]
-};
 
 bool is_aligned(const ExpertWeights& expert) {
   const auto whole = [](const Linear& weight) { return weight.k % 16 == 0; };
@@ -50,15 +46,11 @@ struct Layer {
   WeightFormat format = WeightFormat::bf16;
   int experts = 0, slots = 0, slices = 1;
   std::int64_t inter = 0;
-  bool q8 = false;
+  bool q8 = false, shared_q8 = false;
 };
 
-// h of the chunk's uses, quantised again where the second product wants it.
-Tensor quantised(CudaContext& context, const Layer& layer, const Tensor& h) {
-  return linear_input(context, h, layer.q8);
-}
-
-Tensor routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
+RoutedProducts routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
+  if (layer.format == WeightFormat::exl3) return exl3_routed_products(context, layer.call, x, routing);
   const std::int64_t uses = x.rows * layer.slots;
   const int tile_rows = uses <= layer.experts ? 1 : 4;
   ExpertPlan plan;
@@ -79,11 +71,11 @@ Tensor routed_products(CudaContext& context, const Layer& layer, const Tensor& x
                     layer.call.numerics.bf16_activations,
                     context.scratch.f32(uses, layer.inter)};
   context.run("experts up", [&](cudaStream_t s) { return raise(s, raising); });
-  const Tensor h = quantised(context, layer, raising.h);
+  const Tensor h = linear_input(context, raising.h, layer.q8);
   const Tensor products = context.scratch.f32(layer.slices * uses, layer.call.out.cols);
   const LowerWork lowering{h, layer.table, layer.format, plan, tile_rows, layer.slices, products};
   context.run("experts down", [&](cudaStream_t s) { return lower(s, lowering); });
-  return products;
+  return {products, nullptr};
 }
 
 Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x) {
@@ -96,7 +88,7 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
   const Tensor raised = context.scratch.f32(x.rows, shared.w1.n);
   const auto limit = static_cast<float>(layer.call.swiglu_limit);
   context.run("shared gate", [&](cudaStream_t s) { return swiglu(s, gate, up, limit, round, raised); });
-  const Tensor h = quantised(context, layer, raised);
+  const Tensor h = linear_input(context, raised, layer.shared_q8);
   const Tensor products = context.scratch.f32(layer.slices * x.rows, layer.call.out.cols);
   partial_linear(context, h, shared.w2, {false, false}, products);
   return products;
@@ -106,10 +98,15 @@ void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std
   const Workspace::Scope scope(context.scratch);
   const MoeCall& call = layer.call;
   const Routing routing{call.routing.ids.slice_rows(first, rows), call.routing.weights.slice_rows(first, rows)};
-  const Tensor x = linear_input(context, call.x.slice_rows(first, rows), layer.q8);
+  const Tensor plain = call.x.slice_rows(first, rows);
+  const Tensor x = linear_input(context, plain, layer.q8);
+  const Tensor shared_x = layer.shared_q8 == layer.q8 ? x : linear_input(context, plain, layer.shared_q8);
+  const RoutedProducts routed = routed_products(context, layer, x, routing);
+  if (!context.stream.is_sound()) return;
   CombineWork work;
-  work.products = routed_products(context, layer, x, routing);
-  work.shared = shared_products(context, layer, x);
+  work.products = routed.products;
+  work.position_of_use = routed.position_of_use;
+  work.shared = shared_products(context, layer, shared_x);
   work.slots = layer.slots;
   work.slices = layer.slices;
   work.is_finished = !call.numerics.fp32_partials;
@@ -123,9 +120,14 @@ void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std
 }  // namespace
 
 void prepare_experts(CudaContext& context, MoeWeights& weights) {
-  if (weights.experts.empty() || weights.experts.front().w1.format == WeightFormat::exl3) return;
-  const std::vector<ExpertMatrices> matrices = matrices_of(weights);
+  if (weights.experts.empty()) return;
   auto table = std::make_shared<ExpertTable>();
+  if (weights.experts.front().w1.format == WeightFormat::exl3) {
+    prepare_exl3_experts(context, weights, *table);
+    weights.packed = std::move(table);
+    return;
+  }
+  const std::vector<ExpertMatrices> matrices = matrices_of(weights);
   const auto bytes = std::as_bytes(std::span(matrices));
   table->matrices = context.memory.allocate(bytes.size());
   context.memory.upload(bytes, table->matrices.data.get());
@@ -141,13 +143,16 @@ void moe(CudaContext& context, const MoeCall& call) {
     return;
   }
   Layer layer{call};
-  layer.table = find_table(context, *call.weights);
   layer.format = expert.w1.format;
+  if (layer.format != WeightFormat::exl3) layer.table = find_table(context, *call.weights);
   layer.experts = static_cast<int>(call.weights->experts.size());
   layer.slots = static_cast<int>(call.routing.ids.cols);
   layer.slices = static_cast<int>(expert.w2.slices.size());
   layer.inter = expert.w1.n;
+  // One Q8 copy serves routed and shared experts, whatever the shared one's format, unless the routed ones are EXL3.
   layer.q8 = call.numerics.q8 && expert.w1.is_low_precision();
+  const bool shared_is_low = call.numerics.q8 && call.weights->shared.w1.is_low_precision();
+  layer.shared_q8 = layer.format == WeightFormat::exl3 ? shared_is_low : layer.q8;
   for (std::int64_t first = 0; first < call.x.rows; first += chunk_rows) {
     mix_chunk(context, layer, first, std::min(chunk_rows, call.x.rows - first));
   }

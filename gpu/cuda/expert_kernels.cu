@@ -21,8 +21,14 @@ namespace {
 constexpr int threads = 256;
 constexpr int block_outputs = threads / quarter;
 
+struct PlanWork {
+  const std::int32_t* ids;
+  int uses, slots, experts, tile_rows;
+};
+
 // One block; thread e counts and lists the uses of expert e, so the order of uses is theirs in the batch.
-__global__ void plan_kernel(const std::int32_t* ids, int uses, int experts, int tile_rows, ExpertPlan plan) {
+__global__ void plan_kernel(PlanWork work, ExpertPlan plan) {
+  const auto [ids, uses, slots, experts, tile_rows] = work;
   extern __shared__ std::int32_t shared[];  // counts, then first tiles
   std::int32_t* counts = shared;
   std::int32_t* tiles = shared + experts;
@@ -48,7 +54,11 @@ __global__ void plan_kernel(const std::int32_t* ids, int uses, int experts, int 
   for (int e = threadIdx.x; e < experts; e += blockDim.x) {
     int at = counts[e];
     for (int use = 0; use < uses; ++use) {
-      if (ids[use] == e) plan.uses[at++] = use;
+      if (ids[use] != e) continue;
+      if (plan.source_of_use != nullptr) plan.source_of_use[at] = use / slots;
+      if (plan.expert_of_use != nullptr) plan.expert_of_use[at] = e;
+      if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
+      plan.uses[at++] = use;
     }
     int tile = tiles[e];
     for (int first = counts[e]; first < at; first += tile_rows) {
@@ -124,6 +134,16 @@ __global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, T
   for (std::int64_t i = threadIdx.x; i < h.cols; i += blockDim.x) out[i] = rounded(gated(g[i], u[i], limit), round);
 }
 
+__global__ void gate_uses_kernel(GateUsesWork work) {
+  const float *g = row_of(work.gate, blockIdx.x), *u = row_of(work.up, blockIdx.x);
+  float* h = row_of(work.h, blockIdx.x);
+  const float weight = work.weights[work.uses[blockIdx.x]];
+  for (std::int64_t i = threadIdx.x; i < work.h.cols; i += blockDim.x) {
+    const float value = gated(rounded(g[i], work.round), rounded(u[i], work.round), work.limit);
+    h[i] = rounded(value * weight, work.round);
+  }
+}
+
 __global__ void combine_kernel(CombineWork work) {
   const std::int64_t t = blockIdx.x, uses = work.rows * work.slots;
   const int blocks = work.is_finished ? 1 : work.slices;
@@ -136,7 +156,10 @@ __global__ void combine_kernel(CombineWork work) {
         return rounded(value, work.round);
       };
       float sum = 0;
-      for (int j = 0; j < work.slots; ++j) sum += product(work.products, t * work.slots + j, uses);
+      for (int j = 0; j < work.slots; ++j) {
+        const std::int64_t use = t * work.slots + j;
+        sum += product(work.products, work.position_of_use == nullptr ? use : work.position_of_use[use], uses);
+      }
       if (work.shared.data != nullptr) sum += product(work.shared, t, work.rows);
       row_of(work.out, s * work.out_stride_rows + t)[i] = rounded(sum, work.is_finished && work.round);
     }
@@ -180,7 +203,8 @@ cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, in
   if (experts > experts_max) return cudaErrorNotSupported;
   const auto uses = static_cast<int>(ids.rows * ids.cols);
   const std::size_t bytes = 2 * static_cast<std::size_t>(experts) * sizeof(std::int32_t);
-  plan_kernel<<<1, 512, bytes, stream>>>(static_cast<const std::int32_t*>(ids.data), uses, experts, tile_rows, plan);
+  const PlanWork work{static_cast<const std::int32_t*>(ids.data), uses, static_cast<int>(ids.cols), experts, tile_rows};
+  plan_kernel<<<1, 512, bytes, stream>>>(work, plan);
   return cudaGetLastError();
 }
 
@@ -200,6 +224,11 @@ cudaError_t lower(cudaStream_t stream, const LowerWork& work) {
 cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, float limit, bool round,
                    const Tensor& h) {
   swiglu_kernel<<<static_cast<unsigned>(h.rows), threads, 0, stream>>>(gate, up, limit, round, h);
+  return cudaGetLastError();
+}
+
+cudaError_t gate_uses(cudaStream_t stream, const GateUsesWork& work) {
+  gate_uses_kernel<<<static_cast<unsigned>(work.h.rows), threads, 0, stream>>>(work);
   return cudaGetLastError();
 }
 

@@ -37,6 +37,10 @@ struct ExpertPlan {
   ExpertTile* tiles = nullptr;   // [tiles_max]
   std::int32_t* tile_count = nullptr;
   std::int64_t tiles_max = 0;
+  // For kernels that keep rows in the order of `uses`; each [T * slots] or null.
+  std::int32_t* source_of_use = nullptr;    // row of x of uses[i]
+  std::int32_t* expert_of_use = nullptr;    // expert of uses[i]
+  std::int32_t* position_of_use = nullptr;  // i of use uses[i]
 };
 // Tiles that uses of `experts` experts can need at most.
 constexpr std::int64_t tiles_of(std::int64_t uses, std::int64_t experts, std::int64_t tile_rows) {
@@ -59,6 +63,17 @@ struct RaiseWork {
 };
 cudaError_t raise(cudaStream_t stream, const RaiseWork& work);
 
+// The same from finished products of the uses in plan order: h[i] belongs to uses[i].
+struct GateUsesWork {
+  Tensor gate, up;
+  const std::int32_t* uses;
+  const float* weights;  // [T * slots]
+  float limit;
+  bool round;
+  Tensor h;
+};
+cudaError_t gate_uses(cudaStream_t stream, const GateUsesWork& work);
+
 // products[s * uses + use] = h[use, slice s] w2_s^T, FP32 and unrounded.
 struct LowerWork {
   Tensor h;
@@ -76,8 +91,9 @@ cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, fl
 // out[s * T + t] = sum over slots j of products[s, t * slots + j], then shared[s, t]; or, finished, with every product
 // summed over slices and rounded first, one block of rounded rows.
 struct CombineWork {
-  Tensor products;  // [slices * T * slots, D]
-  Tensor shared;    // [slices * T, D] or empty
+  Tensor products;                      // [slices * T * slots, D]
+  const std::int32_t* position_of_use;  // where the product of a use lies; null: at its own number
+  Tensor shared;                        // [slices * T, D] or empty
   int slots, slices;
   bool is_finished, round;
   std::int64_t rows;  // T

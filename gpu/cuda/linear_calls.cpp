@@ -1,5 +1,6 @@
 // Linears, the mHC mix and the router: a product, and what is done with it.
 #include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/matrix.hpp"
 #include "gpu/cuda/mhc_kernels.hpp"
@@ -8,6 +9,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 void product(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
+  if (weight.format == WeightFormat::exl3) return exl3_linear(context, x, weight, round, y);
   context.run("linear", [&](cudaStream_t stream) { return multiply(stream, x, weight, round, y); });
 }
 

@@ -33,6 +33,7 @@ Stream::~Stream() {
 
 void Stream::check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // also kept by the runtime, where the next launch of another stream would find it
   const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::resource : ErrorCode::internal;
   fail({code, what, cudaGetErrorString(status), ""});
 }

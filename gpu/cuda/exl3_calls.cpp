@@ -1,0 +1,84 @@
+// From a Linear to the EXL3 kernels' own structures, 64 rows at a time.
+#include "gpu/cuda/exl3_calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/cuda/row_kernels.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr std::size_t piece_bytes = 16;
+
+Exl3Codebook codebook_of(exl3::Codebook codebook) {
+  switch (codebook) {
+    case exl3::Codebook::inst3:
+      return Exl3Codebook::three_inst;
+    case exl3::Codebook::mcg:
+      return Exl3Codebook::mcg;
+    case exl3::Codebook::mul1:
+      break;
+  }
+  return Exl3Codebook::mul1;
+}
+
+}  // namespace
+
+// The file's tiles lie in strips of 16 outputs; the kernels' order is a permutation of 16-byte pieces of tiles.
+void pack_exl3(Linear& weight) {
+  const auto inputs = static_cast<int>(exl3::padded_side(weight.k));
+  const auto outputs = static_cast<int>(exl3::padded_side(weight.n));
+  const int bits = weight.exl3.bits;
+  const std::int64_t tile_rows = inputs / exl3_tile, tile_columns = outputs / exl3_tile;
+  const Buffer packed = Buffer::host(weight.codes.bytes);
+  const std::byte* from = weight.codes.data.get();
+  for (std::int64_t column = 0; column < tile_columns; ++column) {
+    for (std::int64_t row = 0; row < tile_rows; ++row) {
+      for (int part = 0; part < 2 * bits; ++part) {
+        const std::int64_t piece = exl3_piece(inputs, outputs, bits, row * tile_columns + column, part);
+        std::memcpy(packed.data.get() + static_cast<std::size_t>(piece) * piece_bytes, from, piece_bytes);
+        from += piece_bytes;
+      }
+    }
+  }
+  weight.codes = packed;
+}
+
+Exl3Matrix exl3_matrix_of(const Linear& weight) {
+  Exl3Matrix matrix;
+  matrix.shape.inputs = static_cast<std::int32_t>(exl3::padded_side(weight.k));
+  matrix.shape.outputs = static_cast<std::int32_t>(exl3::padded_side(weight.n));
+  matrix.shape.bits = weight.exl3.bits;
+  matrix.shape.codebook = codebook_of(weight.exl3.codebook);
+  matrix.words = weight.codes.data.get();
+  matrix.suh = weight.scales.data.get();
+  matrix.svh = weight.scales.as<const std::uint16_t>() + matrix.shape.inputs;
+  return matrix;
+}
+
+Exl3Rows exl3_rows_of(const Tensor& rows) {
+  return {rows.data, Exl3Element::f32, static_cast<std::int32_t>(rows.cols), rows.stride};
+}
+
+Exl3Rotated exl3_rotated(CudaContext& context, std::int64_t rows, std::int64_t inputs) {
+  // Two FP16 values take the place of one f32.
+  return {context.scratch.f32(rows, (inputs + 1) / 2).data, context.scratch.f32(rows, exl3_slices_max).row<float>(0)};
+}
+
+void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
+  const Workspace::Scope scope(context.scratch);
+  const Exl3Matrix matrix = exl3_matrix_of(weight);
+  const std::int64_t most = std::min<std::int64_t>(x.rows, exl3_rows_max);
+  const Exl3Rotated scratch = exl3_rotated(context, most, matrix.shape.inputs);
+  for (std::int64_t first = 0; first < x.rows; first += exl3_rows_max) {
+    const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, x.rows - first);
+    const Exl3Rows in = exl3_rows_of(x.slice_rows(first, rows)), out = exl3_rows_of(y.slice_rows(first, rows));
+    context.run("exl3 linear", [&](cudaStream_t stream) {
+      return exl3_multiply(stream, matrix, in, out, static_cast<int>(rows), scratch);
+    });
+  }
+  if (round) context.run("round", [&](cudaStream_t stream) { return round_bf16(stream, y); });
+}
+
+}  // namespace tandem::gpu::cuda

@@ -1,0 +1,140 @@
+// EXL3 experts: rows sorted by expert, every matrix multiplied once for all of its rows.
+//
+// Each matrix rotates its own inputs, so gate and up read x through two rotations. Products stay in the order of the
+// sorted uses; the sum over slots finds them by position.
+#include <algorithm>
+
+#include "gpu/cuda/exl3_calls.hpp"
+#include "gpu/cuda/expert_layer.hpp"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+bool same_kind(const Exl3Shape& a, const Exl3Shape& b) {
+  return a.bits == b.bits && a.codebook == b.codebook;
+}
+
+// Uses of one chunk in the form of the grouped kernels.
+struct Uses {
+  ExpertPlan plan;
+  std::int64_t count = 0;
+  std::int32_t rows_most = 0;
+};
+
+static_assert(sizeof(ExpertTile) == sizeof(Exl3Group), "tiles are handed over as groups");
+
+Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing) {
+  Uses uses;
+  const auto experts = static_cast<int>(call.weights->experts.size());
+  uses.count = routing.ids.rows * routing.ids.cols;
+  uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, exl3_rows_max));
+  const auto list = [&](std::int64_t length) { return context.scratch.i32(1, length).row<std::int32_t>(0); };
+  ExpertPlan& plan = uses.plan;
+  plan.tiles_max = tiles_of(uses.count, experts, exl3_rows_max);
+  plan.uses = list(uses.count);
+  plan.source_of_use = list(uses.count);
+  plan.expert_of_use = list(uses.count);
+  plan.position_of_use = list(uses.count);
+  plan.tile_count = list(1);
+  plan.tiles = reinterpret_cast<ExpertTile*>(list(3 * plan.tiles_max));
+  context.run("expert plan", [&](cudaStream_t s) {
+    // Groups behind the last one have no rows.
+    const auto bytes = static_cast<std::size_t>(plan.tiles_max) * sizeof(ExpertTile);
+    if (const cudaError_t status = cudaMemsetAsync(plan.tiles, 0, bytes, s); status != cudaSuccess) return status;
+    return plan_experts(s, routing.ids, experts, exl3_rows_max, plan);
+  });
+  return uses;
+}
+
+// y[i] = x[source] times the bank's matrix of the expert of use i; x is in the order of uses if `is_sorted`.
+void multiply_uses(CudaContext& context, const Exl3Bank& bank, const Uses& uses, const Tensor& x, bool is_sorted,
+                   const Tensor& y) {
+  const Workspace::Scope scope(context.scratch);
+  Exl3Groups groups;
+  groups.table = bank.table.as<const Exl3Matrix>();
+  groups.groups = reinterpret_cast<const Exl3Group*>(uses.plan.tiles);
+  groups.count = static_cast<std::int32_t>(uses.plan.tiles_max);
+  groups.rows_most = uses.rows_most;
+  groups.matrix_of_row = uses.plan.expert_of_use;
+  groups.source_of_row = is_sorted ? nullptr : uses.plan.source_of_use;
+  const Exl3Shape& shape = bank.kinds.front();
+  const Exl3Rotated rotated = exl3_rotated(context, uses.count, shape.inputs);
+  context.run("exl3 rotation", [&](cudaStream_t s) {
+    return exl3_rotate_groups(s, shape, groups, exl3_rows_of(x), static_cast<int>(uses.count), rotated);
+  });
+  for (const Exl3Shape& kind : bank.kinds) {
+    context.run("exl3 experts",
+                [&](cudaStream_t s) { return exl3_multiply_groups(s, kind, groups, rotated, exl3_rows_of(y)); });
+  }
+}
+
+// Collects one matrix of all experts; `choose` returns it.
+template <class Choose>
+Exl3Bank make_bank(CudaContext& context, const MoeWeights& weights, const Choose& choose) {
+  std::vector<Exl3Matrix> matrices;
+  Exl3Bank bank;
+  for (const ExpertWeights& expert : weights.experts) {
+    const Linear& weight = choose(expert);
+    const Exl3Matrix matrix = exl3_matrix_of(weight);
+    const Exl3Shape& shape = matrices.empty() ? matrix.shape : matrices.front().shape;
+    if (weight.format != WeightFormat::exl3 || shape.inputs != matrix.shape.inputs ||
+        shape.outputs != matrix.shape.outputs) {
+      context.stream.fail({ErrorCode::invalid_argument, weight.name, "another format or shape than its neighbours",
+                           "experts of one shape, all EXL3"});
+      return {};
+    }
+    const auto is_known = [&](const Exl3Shape& kind) { return same_kind(kind, matrix.shape); };
+    if (std::none_of(bank.kinds.begin(), bank.kinds.end(), is_known)) bank.kinds.push_back(matrix.shape);
+    matrices.push_back(matrix);
+  }
+  const auto bytes = std::as_bytes(std::span(matrices));
+  bank.table = context.memory.allocate(bytes.size());
+  context.memory.upload(bytes, bank.table.data.get());
+  return bank;
+}
+
+}  // namespace
+
+void prepare_exl3_experts(CudaContext& context, const MoeWeights& weights, ExpertTable& table) {
+  table.gate = make_bank(context, weights, [](const ExpertWeights& e) -> const Linear& { return e.w1; });
+  table.up = make_bank(context, weights, [](const ExpertWeights& e) -> const Linear& { return e.w3; });
+  for (std::size_t s = 0; s < weights.experts.front().w2.slices.size(); ++s) {
+    table.down.push_back(
+        make_bank(context, weights, [s](const ExpertWeights& e) -> const Linear& { return e.w2.slices[s]; }));
+  }
+}
+
+RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x,
+                                    const Routing& routing) {
+  const auto* table = static_cast<const ExpertTable*>(call.weights->packed.get());
+  if (table == nullptr || table->down.empty() || table->gate.kinds.empty()) {
+    context.stream.fail({ErrorCode::invalid_argument, "EXL3 experts", "not prepared", "Ops::prepare after loading"});
+    return {};
+  }
+  const ExpertWeights& expert = call.weights->experts.front();
+  const Uses uses = plan_uses(context, call, routing);
+  const Tensor gate = context.scratch.f32(uses.count, expert.w1.n), up = context.scratch.f32(uses.count, expert.w1.n);
+  multiply_uses(context, table->gate, uses, x, false, gate);
+  multiply_uses(context, table->up, uses, x, false, up);
+  const Tensor h = context.scratch.f32(uses.count, expert.w1.n);
+  const GateUsesWork gating{gate,
+                            up,
+                            uses.plan.uses,
+                            routing.weights.row<float>(0),
+                            static_cast<float>(call.swiglu_limit),
+                            call.numerics.bf16_activations,
+                            h};
+  context.run("expert gate", [&](cudaStream_t s) { return gate_uses(s, gating); });
+  const auto slices = static_cast<std::int64_t>(table->down.size());
+  RoutedProducts result{context.scratch.f32(slices * uses.count, expert.w2.n), uses.plan.position_of_use};
+  std::int64_t column = 0;
+  for (std::size_t s = 0; s < table->down.size(); ++s) {
+    const std::int64_t width = expert.w2.slices[s].k;
+    const Tensor block = result.products.slice_rows(static_cast<std::int64_t>(s) * uses.count, uses.count);
+    multiply_uses(context, table->down[s], uses, h.slice_cols(column, width), true, block);
+    column += width;
+  }
+  return result;
+}
+
+}  // namespace tandem::gpu::cuda

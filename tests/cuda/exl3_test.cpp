@@ -1,0 +1,140 @@
+// EXL3 weights on the device: close to the CPU backend, which keeps FP32 activations, and equal to themselves in any
+// company.
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+
+#include "gpu/numeric/bf16.hpp"
+#include "tests/cuda/device_fixture.hpp"
+
+using namespace tandem::gpu;
+using namespace tandem::gpu::test;
+
+namespace {
+
+// Rotated activations are rounded to FP16 (2^-12 relative each); the rest is FP32 on both sides.
+constexpr double tolerance = 1e-3;
+
+Linear random_exl3(Random& random, int bits, std::int64_t n, std::int64_t k) {
+  Linear weight;
+  weight.format = WeightFormat::exl3;
+  weight.n = n;
+  weight.k = k;
+  weight.exl3.bits = static_cast<std::uint8_t>(bits);
+  const std::int64_t inputs = exl3::padded_side(k), outputs = exl3::padded_side(n);
+  weight.codes = Buffer::host(static_cast<std::size_t>(inputs * outputs * bits / 8));
+  const auto codes = random.bytes(static_cast<std::int64_t>(weight.codes.bytes));
+  std::copy(codes.begin(), codes.end(), weight.codes.as<std::uint8_t>());
+  weight.scales = Buffer::host(static_cast<std::size_t>(2 * (inputs + outputs)));
+  auto* scales = weight.scales.as<std::uint16_t>();
+  for (const float value : random.floats(inputs)) *scales++ = float_to_f16(value > 0 ? 1.0F + 0.1F * value : -1.0F);
+  for (const float value : random.floats(outputs)) *scales++ = float_to_f16(0.05F * value);
+  return weight;
+}
+
+Linear prepared(const Linear& weight) {
+  Linear copy = weight;
+  copy.codes = copy_of(weight.codes);
+  backends().cuda->prepare(copy);
+  return placed(copy);
+}
+
+double relative_l2(const Floats& found, const Floats& expected) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    difference += std::pow(static_cast<double>(found[i]) - expected[i], 2);
+    size += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+ExpertWeights random_expert(Random& random, int bits, std::int64_t width, std::int64_t inter) {
+  return {random_exl3(random, bits, inter, width),
+          random_exl3(random, bits, inter, width),
+          {{random_exl3(random, bits, width, inter / 2), random_exl3(random, bits, width, inter / 2)}, width, inter}};
+}
+
+ExpertWeights prepared(const ExpertWeights& expert) {
+  return {prepared(expert.w1),
+          prepared(expert.w3),
+          {{prepared(expert.w2.slices[0]), prepared(expert.w2.slices[1])}, expert.w2.n, expert.w2.k_local}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(exl3)
+
+BOOST_AUTO_TEST_CASE(products_are_close_to_the_cpus_for_every_width) {
+  if (!has_device()) return;
+  Random random(51);
+  for (int bits = 1; bits <= 8; ++bits) {
+    for (const std::int64_t rows : {1, 3, 65}) {
+      const Linear weight = random_exl3(random, bits, 256, 384);
+      Floats x = random.activations(rows * 384), y(static_cast<std::size_t>(rows * 256));
+      backends().cpu->linear(matrix(x, rows), weight, {false, false}, matrix(y, rows));
+      const DeviceMatrix device_x(x, rows), device_y(rows, 256);
+      backends().cuda->linear(device_x, prepared(weight), {false, false}, device_y);
+      BOOST_TEST(relative_l2(device_y.floats(), y) < tolerance, bits << " bits, " << rows << " rows");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_row_does_not_depend_on_the_rows_beside_it) {
+  if (!has_device()) return;
+  Random random(52);
+  const Linear weight = prepared(random_exl3(random, 3, 128, 512));
+  const Floats x = random.activations(70 * 512);
+  const DeviceMatrix all(x, 70), together(70, 128);
+  backends().cuda->linear(all, weight, {false, true}, together);
+  const Floats expected = together.floats();
+  for (const std::int64_t row : {0, 63, 64, 69}) {
+    const DeviceMatrix alone(1, 128);
+    backends().cuda->linear(all.tensor().slice_rows(row, 1), weight, {false, true}, alone);
+    check_same("row", Floats(expected.begin() + row * 128, expected.begin() + (row + 1) * 128), alone.floats());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
+  if (!has_device()) return;
+  constexpr std::int64_t rows = 9, width = 256, inter = 256, slots = 2;
+  Random random(53);
+  MoeWeights weights, device_weights;
+  for (const int bits : {3, 2, 3, 3}) weights.experts.push_back(random_expert(random, bits, width, inter));
+  weights.shared = random_expert(random, 5, width, inter);
+  for (const ExpertWeights& expert : weights.experts) device_weights.experts.push_back(prepared(expert));
+  device_weights.shared = prepared(weights.shared);
+  backends().cuda->prepare(device_weights);
+  std::vector<std::int32_t> ids;
+  Floats shares, x = random.activations(rows * width), out(2 * rows * width);
+  for (int t = 0; t < rows; ++t) {
+    ids.insert(ids.end(), {t % 4, (t + 1) % 4});
+    shares.insert(shares.end(), {0.75F, 0.5F});
+  }
+  MoeCall call;
+  call.x = matrix(x, rows);
+  call.routing = {Tensor::i32(ids.data(), rows, slots), matrix(shares, rows)};
+  call.weights = &weights;
+  call.numerics = {false, true, false, true};
+  call.out = matrix(out, 2 * rows);
+  backends().cpu->moe(call);
+
+  const DeviceMatrix device_x(x, rows), device_ids(ids, rows), device_shares(shares, rows);
+  const DeviceMatrix device_out(2 * rows, width), alone(2, width);
+  call.x = device_x;
+  call.routing = {device_ids, device_shares};
+  call.weights = &device_weights;
+  call.out = device_out;
+  backends().cuda->moe(call);
+  const Floats found = device_out.floats();
+  BOOST_TEST(relative_l2(found, out) < tolerance);
+
+  call.x = device_x.tensor().slice_rows(4, 1);
+  call.routing = {device_ids.tensor().slice_rows(4, 1), device_shares.tensor().slice_rows(4, 1)};
+  call.out = alone;
+  backends().cuda->moe(call);
+  Floats expected(found.begin() + 4 * width, found.begin() + 5 * width);
+  expected.insert(expected.end(), found.begin() + (rows + 4) * width, found.begin() + (rows + 5) * width);
+  check_same("row of experts", expected, alone.floats());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
