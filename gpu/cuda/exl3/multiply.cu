@@ -27,14 +27,12 @@ cudaError_t launch(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split&
   return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
 }
 
-// Whether one launch does it all. Every column block then repeats the rotation of its slice: at most two Hadamard
-// blocks a warp, or the repetition costs more than a launch.
+// Whether one launch does it all. Every column block then repeats the rotation of its slice: at most one Hadamard block
+// a warp, or the repetition costs more than a launch.
 bool is_one_launch(const Exl3Shape& shape, const Exl3Split& split, int rows) {
-  constexpr int blocks_a_warp = 2;
   const int inputs = shape.inputs / exl3_block;
   const int blocks = (inputs + split.slices - 1) / split.slices, warps = 2 * split.warps;
-  return rows <= rotation_rows_max && blocks * exl3_block <= rotated_inputs_max &&
-         rows * blocks <= blocks_a_warp * warps;
+  return rows <= rotation_rows_max && blocks * exl3_block <= rotated_inputs_max && rows * blocks <= warps;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 namespace tandem::gpu::cuda {
 
+inline constexpr std::size_t block_memory_max = 101376;  // GB10; Hopper has more
+
 inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(ProductJob),
                                       const ProductJob& job) {
   const cudaError_t error =
@@ -15,6 +17,7 @@ inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& sh
 
 template <int bits, Exl3Codebook codebook, int tiles, int input_warps, bool rotates>
 cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  static_assert(sizeof(ProductMemory<tiles, input_warps, rotates>) <= block_memory_max);
   shape.threads = 64 * input_warps;
   shape.shared_bytes = sizeof(ProductMemory<tiles, input_warps, rotates>);
   return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, input_warps, rotates>, job);
@@ -23,6 +26,7 @@ cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const Produc
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_many_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   constexpr int tiles = exl3_rows_max / 8, block_warps = many_rows_warps<input_warps>;
+  static_assert(sizeof(ManyRowsMemory<tiles, block_warps>) <= block_memory_max);
   shape.threads = 64 * block_warps;
   shape.shared_bytes = sizeof(ManyRowsMemory<tiles, block_warps>);
   return launch_with_memory(stream, shape, product_many_kernel<bits, codebook, tiles, input_warps>, job);

@@ -64,11 +64,15 @@ __device__ __forceinline__ void multiply_group(const LaneStream<bits>& stream,
   }
 }
 
+// Shared memory of a block. The inbox takes the place of the stages, so other blocks may write only after this one has
+// arrived at the cluster's barrier behind its last stage.
 template <int tiles, int block_warps>
 struct ManyRowsMemory {
-  RowStage<tiles, block_warps> stages[2];
+  union {
+    RowStage<tiles, block_warps> stages[2];
+    __align__(16) float inbox[inbox_size<tiles>];
+  };
   __align__(16) float plane[8 * tiles * partial_stride];
-  __align__(16) float inbox[inbox_size<tiles>];
   float undo[8 * tiles];
 };
 
@@ -116,7 +120,6 @@ __global__ void __launch_bounds__(64 * many_rows_warps<input_warps>, 4 / many_ro
     wait_for_earlier_kernels();  // who finishes before them would let the next kernel overtake them
     return;
   }
-  if (job.slices > 1) cluster_arrive();
   let_next_kernel_start();
   for (int round = 0; round < input_warps / block_warps; ++round) {
     Sums<tiles> sums = {};
@@ -126,6 +129,7 @@ __global__ void __launch_bounds__(64 * many_rows_warps<input_warps>, 4 / many_ro
       __syncthreads();
     }
   }
+  if (job.slices > 1) cluster_arrive();
   load_undo(job, place, memory.undo);
   const uint2 svh = load_scales(place.part.svh, place.block * exl3_block + 4 * lane);
   __syncthreads();
