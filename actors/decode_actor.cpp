@@ -3,23 +3,43 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace tandem::actors {
 
 DecodePlan DecodeLanes::plan() {
-  const std::uint32_t next = prepared_.size() <= policy_.lanes_max ? policy_.drafts : 0;
+  const std::uint32_t next = lanes_.size() <= policy_.lanes_max ? policy_.drafts : 0;
   DecodePlan plan;
   plan.drafts_of_joiners = next;
-  plan.work.reserve(prepared_.size());
-  for (auto& [id, prepared] : prepared_) {
-    plan.work.push_back({id, prepared, next});
-    prepared = next;
+  plan.work.reserve(lanes_.size());
+  for (auto& [id, lane] : lanes_) {
+    const std::uint32_t own = lane.pause > 0 ? 0 : next;
+    if (lane.pause > 0) --lane.pause;
+    plan.work.push_back({id, std::exchange(lane.prepared, own), own});
   }
   return plan;
 }
 
 void DecodeLanes::commit(const gpu::StepResult& result) {
-  for (const gpu::LaneResult& lane : result.lanes)
-    if (!lane.error.empty()) prepared_.erase(lane.id);
+  for (const gpu::LaneResult& fresh : result.lanes) {
+    const auto lane = lanes_.find(fresh.id);
+    if (lane == lanes_.end()) continue;
+    if (!fresh.error.empty())
+      lanes_.erase(lane);
+    else
+      learn(lane->second, fresh);
+  }
+}
+
+// The step that is prepared already still verifies: what it brings is learnt when the pause is over.
+void DecodeLanes::learn(Lane& lane, const gpu::LaneResult& result) const {
+  constexpr double weight = 0.25;  // of the newest step
+  if (result.drafted == 0 || lane.pause > 0) return;
+  lane.yield += weight * (static_cast<double>(result.accepted) / result.drafted - lane.yield);
+  if (lane.yield >= policy_.yield_min) return;
+  lane.pause = policy_.pause_steps;
+  lane.yield = policy_.yield_min;  // one good try and it goes on, one bad one and it pauses again
 }
 
 namespace {
@@ -39,7 +59,9 @@ decode_actor::behavior_type decode_behavior(decode_actor::stateful_pointer<Decod
       [self](commit_atom, const CommitBatch& batch) { self->state.lanes.commit(*batch.result); },
       [self, policy](reset_atom, std::uint32_t drafts_max) {
         self->state.lanes.reset();
-        self->state.lanes.set_policy({std::min(policy.drafts, drafts_max), policy.lanes_max});
+        SpeculationPolicy possible = policy;
+        possible.drafts = std::min(policy.drafts, drafts_max);
+        self->state.lanes.set_policy(possible);
       },
       [self](plan_rows_atom) { return self->state.lanes.plan(); },
       [self](inspect_atom) { return self->state.report(); },

@@ -18,6 +18,9 @@ class FrontDoor {
   virtual RequestId submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
   // Ends a request within one step; its sink then hears on_finished(cancelled). Unknown and finished ids are ignored.
   virtual void cancel(RequestId id) = 0;
+  // Ends a request whose answer the front end found complete (a stop string, a closed call block): as cancel(), but its
+  // sink hears on_finished(stop), and it counts as served.
+  virtual void complete(RequestId id) = 0;
   // Returns a copy of what the node last published.
   virtual RuntimeSnapshot snapshot() const = 0;
   // Asks every actor for a one-line JSON report; `done` is called once, from an actor thread, after at most `timeout`.

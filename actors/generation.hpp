@@ -40,7 +40,7 @@ struct Rejection {
 };
 
 enum class FinishReason : std::uint8_t {
-  stop,       // a stop id was generated
+  stop,       // a stop id was generated, or the front end found the answer complete
   length,     // max_tokens or the context is used up
   cancelled,  // the front end cancelled it or the sink said it is gone
   error,      // see Finish::error: rank lost for longer than the recovery window, or a dead sequence

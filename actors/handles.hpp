@@ -6,9 +6,9 @@
 namespace tandem::actors {
 
 // One client request: owns its limits, its sink and its end.
-using request_actor =
-    caf::typed_actor<caf::replies_to<deliver_atom, TokenBatch>::with<Verdict>, caf::reacts_to<lost_atom, SequenceLost>,
-                     caf::reacts_to<cancel_atom>, caf::replies_to<inspect_atom>::with<std::string>>;
+using request_actor = caf::typed_actor<caf::replies_to<deliver_atom, TokenBatch>::with<Verdict>,
+                                       caf::reacts_to<lost_atom, SequenceLost>, caf::reacts_to<cancel_atom>,
+                                       caf::reacts_to<complete_atom>, caf::replies_to<inspect_atom>::with<std::string>>;
 
 // Chooses which prompt rows a step feeds. `begin` adds a job, `commit` advances it, `drop` forgets it, `reset` forgets
 // all.
@@ -40,6 +40,7 @@ using memory_guard_actor =
 // Spawns request actors and finds them again for a cancel.
 using reception_actor =
     caf::typed_actor<caf::reacts_to<submit_atom, NewRequest>, caf::reacts_to<cancel_atom, RequestId>,
-                     caf::reacts_to<drain_atom>, caf::replies_to<inspect_atom>::with<std::string>>;
+                     caf::reacts_to<complete_atom, RequestId>, caf::reacts_to<drain_atom>,
+                     caf::replies_to<inspect_atom>::with<std::string>>;
 
 }  // namespace tandem::actors

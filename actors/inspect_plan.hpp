@@ -16,7 +16,7 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, SamplingParams& x) {
   return f(caf::meta::type_name("tandem::SamplingParams"), x.temperature, x.top_p, x.top_k, x.min_p, x.presence_penalty,
            x.frequency_penalty, x.repetition_penalty, x.seed, x.top_logprobs, x.logit_bias, x.forbidden, x.stop_ids,
-           x.min_tokens, x.thinking_budget, x.think_end_id);
+           x.min_tokens, x.thinking_budget, x.think_end_id, x.opening);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, SequenceOpen& x) {

@@ -1,7 +1,7 @@
 // The protocol of Tandem's actors, on one page. Who sends what:
 //
 //   front door --(submit)--> node supervisor --spawns--> request actor --(submit)--> scheduler --> Admission
-//   front door --(cancel)--> request actor   --(cancel)--> scheduler
+//   front door --(cancel | complete)--> request actor --(ended)--> scheduler
 //   scheduler  --(plan_rows)--> decode, prefill; --(execute)--> every rank worker --> StepResult
 //   scheduler  --(deliver)--> request actors --> Verdict;  --(commit | drop)--> decode, prefill
 //   rank worker --(rank_state)--> node supervisor --(ranks_up | ranks_down)--> scheduler
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <caf/all.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@
 
 namespace tandem::actors {
 
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 
 using TokenIds = std::shared_ptr<const std::vector<gpu::TokenId>>;
 
@@ -50,6 +51,7 @@ struct Admission {
 // Local. What one step produced for one request.
 struct TokenBatch {
   RequestId id = 0;
+  std::chrono::steady_clock::time_point admitted{};  // when the sequence left the queue
   std::vector<gpu::SampledToken> tokens;
   std::uint32_t drafted = 0;
   std::uint32_t accepted = 0;
@@ -100,6 +102,7 @@ struct Hello {
   std::uint32_t protocol = 0;
   std::string build_id;
   std::string config_hash;
+  std::string settings;  // what the hash is of, KEY=VALUE lines: to name what differs
   std::int32_t rank = 0;
 };
 
@@ -125,7 +128,7 @@ struct RankState {
 
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Hello& x) {
-  return f(caf::meta::type_name("tandem::Hello"), x.protocol, x.build_id, x.config_hash, x.rank);
+  return f(caf::meta::type_name("tandem::Hello"), x.protocol, x.build_id, x.config_hash, x.settings, x.rank);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Assignment& x) {
@@ -160,6 +163,7 @@ CAF_ADD_TYPE_ID(tandem, (tandem::actors::Assignment))
 CAF_ADD_TYPE_ID(tandem, (tandem::actors::RankState))
 CAF_ADD_ATOM(tandem, tandem::actors, submit_atom, "submit")
 CAF_ADD_ATOM(tandem, tandem::actors, cancel_atom, "cancel")
+CAF_ADD_ATOM(tandem, tandem::actors, complete_atom, "complete")
 CAF_ADD_ATOM(tandem, tandem::actors, deliver_atom, "deliver")
 CAF_ADD_ATOM(tandem, tandem::actors, lost_atom, "lost")
 CAF_ADD_ATOM(tandem, tandem::actors, ended_atom, "ended")

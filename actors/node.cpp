@@ -60,6 +60,7 @@ class ActorFrontDoor final : public FrontDoor {
     return id;
   }
   void cancel(RequestId id) override { caf::anon_send(reception, cancel_atom::value, id); }
+  void complete(RequestId id) override { caf::anon_send(reception, complete_atom::value, id); }
   RuntimeSnapshot snapshot() const override { return board_.read(); }
   void inspect(std::chrono::milliseconds timeout, std::function<void(std::string)> done) override {
     auto inspection = std::make_shared<Inspection>(inspected.size(), std::move(done));

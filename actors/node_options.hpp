@@ -24,6 +24,7 @@ struct NodeOptions {
   std::uint16_t rendezvous_port = 0;      // tcp: the communicator; CAF listens on the next one
   std::string build_id;
   std::string config_hash;
+  std::string settings;  // what config_hash is of, KEY=VALUE lines
   SchedulerOptions scheduler;
   SpeculationPolicy speculation;
   MemoryGuardOptions memory;

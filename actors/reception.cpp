@@ -1,4 +1,4 @@
-// Spawns request actors, remembers them until they end, passes cancels on.
+// Spawns request actors, remembers them until they end, passes on what ends them.
 #include "actors/reception.hpp"
 
 #include <fmt/format.h>
@@ -39,9 +39,10 @@ void forget(Self self, caf::actor_id actor) {
   state.by_actor.erase(it);
 }
 
-void cancel(Self self, RequestId id) {
+template <class Atom>
+void pass_on(Self self, RequestId id, Atom atom) {
   const auto it = self->state.requests.find(id);
-  if (it != self->state.requests.end()) self->send(it->second, cancel_atom::value);
+  if (it != self->state.requests.end()) self->send(it->second, atom);
 }
 
 reception_actor::behavior_type reception_behavior(Self self, scheduler_actor scheduler, SnapshotBoard* board) {
@@ -50,7 +51,8 @@ reception_actor::behavior_type reception_behavior(Self self, scheduler_actor sch
   self->set_down_handler([self](const caf::down_msg& down) { forget(self, down.source.id()); });
   return {
       [self](submit_atom, NewRequest& request) { receive(self, std::move(request)); },
-      [self](cancel_atom, RequestId id) { cancel(self, id); },
+      [self](cancel_atom atom, RequestId id) { pass_on(self, id, atom); },
+      [self](complete_atom atom, RequestId id) { pass_on(self, id, atom); },
       [self](drain_atom) {
         for (auto& [id, actor] : self->state.requests) self->send(actor, cancel_atom::value);
       },

@@ -43,7 +43,7 @@ struct RequestState {
   std::uint32_t max_tokens = 0;
   Usage usage;
   bool is_over = false;
-  Clock::time_point submitted{}, first_token{}, last_token{};
+  Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
 
   bool is_stop(gpu::TokenId id) const {
     const auto& stops = request.request->stop_ids;
@@ -82,6 +82,7 @@ void publish_finish(RequestState& state, FinishReason reason, Clock::time_point 
     if (reason != FinishReason::stop && reason != FinishReason::length) return;
     s.request_latency.observe(seconds(now - state.submitted));
     s.decode_time.observe(seconds(state.last_token - state.first_token));
+    s.inference_time.observe(seconds(state.last_token - state.admitted));
     s.prompt_length.observe(state.usage.prompt_tokens);
     s.generation_length.observe(state.usage.completion_tokens);
   });
@@ -111,14 +112,22 @@ void reject(Self self, const Rejection& rejection) {
   self->quit();
 }
 
+Rejection unready(NodeState state) {
+  if (state == NodeState::draining || state == NodeState::stopped)
+    return {RejectReason::draining, "the server is stopping", 10};
+  return {RejectReason::not_ready, "the model is still loading", 5};
+}
+
 void submit(Self self) {
   RequestState& state = self->state;
-  const gpu::EngineInfo info = state.board->read().engine;
+  const RuntimeSnapshot snapshot = state.board->read();
+  const gpu::EngineInfo& info = snapshot.engine;
   const GenerationRequest& request = *state.request.request;
-  // Before the first READY the limits are unknown: the scheduler then answers not_ready whatever the request is.
-  if (info.max_positions > 0)
-    if (auto refusal = check_request(request, info)) return reject(self, *refusal);
-  state.max_tokens = info.max_positions > 0 ? clamp_max_tokens(request, info) : 1;
+  // Before the first READY the limits are unknown. Nothing may be submitted on a guess: the ranks may come up between
+  // here and the scheduler's look at it.
+  if (info.max_positions == 0) return reject(self, unready(snapshot.state));
+  if (auto refusal = check_request(request, info)) return reject(self, *refusal);
+  state.max_tokens = clamp_max_tokens(request, info);
   state.usage.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
   state.submitted = self->clock().now();
   Submit submit{state.request.id, TokenIds(state.request.request, &request.prompt), request.sampling, state.max_tokens};
@@ -160,6 +169,7 @@ std::optional<FinishReason> trim(RequestState& state, std::vector<gpu::SampledTo
 Verdict deliver(Self self, TokenBatch& batch) {
   RequestState& state = self->state;
   if (state.is_over) return {batch.id, true};
+  if (state.usage.completion_tokens == 0) state.admitted = batch.admitted;
   record_latency(state, self->clock().now());
   const auto end = trim(state, batch.tokens);
   state.usage.completion_tokens += static_cast<std::uint32_t>(batch.tokens.size());
@@ -176,10 +186,11 @@ Verdict deliver(Self self, TokenBatch& batch) {
   return {batch.id, state.is_over};
 }
 
-void cancel(Self self) {
+// The front end wants no more of it.
+void end_early(Self self, FinishReason reason) {
   if (self->state.is_over) return;
   self->send(self->state.scheduler, ended_atom::value, self->state.request.id);
-  finish(self, FinishReason::cancelled);
+  finish(self, reason);
 }
 
 request_actor::behavior_type request_behavior(Self self, scheduler_actor scheduler, NewRequest request,
@@ -197,7 +208,8 @@ request_actor::behavior_type request_behavior(Self self, scheduler_actor schedul
       [self](lost_atom, SequenceLost& lost) {
         finish(self, FinishReason::error, std::move(lost.code), std::move(lost.message));
       },
-      [self](cancel_atom) { cancel(self); },
+      [self](cancel_atom) { end_early(self, FinishReason::cancelled); },
+      [self](complete_atom) { end_early(self, FinishReason::stop); },
       [self](inspect_atom) { return self->state.report(); },
   };
 }

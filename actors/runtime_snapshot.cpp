@@ -61,8 +61,9 @@ std::vector<double> token_bounds() {
 }  // namespace
 
 SnapshotBoard::SnapshotBoard() {
-  for (Histogram* h : {&snapshot_.time_to_first_token, &snapshot_.inter_token_latency, &snapshot_.request_latency,
-                       &snapshot_.queue_time, &snapshot_.prefill_time, &snapshot_.decode_time})
+  for (Histogram* h :
+       {&snapshot_.time_to_first_token, &snapshot_.inter_token_latency, &snapshot_.request_latency,
+        &snapshot_.queue_time, &snapshot_.prefill_time, &snapshot_.decode_time, &snapshot_.inference_time})
     *h = make_histogram(latency_bounds());
   for (Histogram* h : {&snapshot_.prompt_length, &snapshot_.generation_length, &snapshot_.step_tokens})
     *h = make_histogram(token_bounds());

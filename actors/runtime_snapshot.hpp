@@ -64,7 +64,8 @@ struct Counters {
   std::uint64_t aborted = 0;
   std::uint64_t rejected = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t recoveries = 0;
+  std::uint64_t rank_losses = 0;
+  std::uint64_t recoveries = 0;  // lost rank groups that came back
   std::uint64_t steps = 0;
   std::uint64_t drafts = 0;  // decode lanes that verified at least one draft
   std::uint64_t draft_tokens = 0;
@@ -81,7 +82,8 @@ struct RuntimeSnapshot {
   std::uint32_t waiting = 0;
   double kv_usage = 0;  // 0..1
   Counters counters;
-  Histogram time_to_first_token, inter_token_latency, request_latency, queue_time, prefill_time, decode_time;
+  Histogram time_to_first_token, inter_token_latency, request_latency, queue_time, prefill_time, decode_time,
+      inference_time;
   Histogram prompt_length, generation_length, step_tokens;
   MemorySample memory;
   std::string run_id;

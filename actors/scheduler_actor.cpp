@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/scheduler_state.hpp"
 
@@ -23,7 +24,10 @@ Admission SchedulerState::submit(Submit request, request_actor owner) {
   sequence.sampling = std::move(request.sampling);
   sequence.max_tokens = request.max_tokens;
   sequence.submitted = self->clock().now();
-  if (auto refusal = book.enqueue(std::move(sequence))) return {false, *refusal};
+  if (auto refusal = book.enqueue(std::move(sequence))) {
+    if (refusal->reason == RejectReason::queue_full) refusal->retry_after_s = drain_rate.seconds_for(book.waiting());
+    return {false, *refusal};
+  }
   owners.emplace(request.id, std::move(owner));
   publish();
   self->send(handle(), tick_atom::value);
@@ -35,6 +39,7 @@ void SchedulerState::end(RequestId id) {
   const auto was = book.erase(id);
   if (!was) return;
   if (*was != SequencePhase::waiting) {
+    drain_rate.note_end(self->clock().now(), book.waiting());
     closing.insert(id);
     self->send(peers.prefill, drop_atom::value, id);
     self->send(peers.decode, drop_atom::value, id);
@@ -56,7 +61,7 @@ void SchedulerState::lose_all(const std::string& code, const std::string& messag
 void SchedulerState::on_ranks_up(RankGroup group) {
   ++epoch;
   ranks = std::move(group);
-  was_ever_ready = true;
+  if (std::exchange(was_ever_ready, true)) peers.board->update([](RuntimeSnapshot& s) { ++s.counters.recoveries; });
   step = 0;
   const gpu::EngineInfo& info = ranks.info;
   book.set_limits({static_cast<std::uint32_t>(info.lanes_max), info.pages_total, info.page_tokens, options.queue_max,
@@ -78,7 +83,7 @@ void SchedulerState::on_ranks_down(const std::string& reason) {
   ranks.workers.clear();
   closing.clear();
   book.park_running();
-  peers.board->update([](RuntimeSnapshot& s) { ++s.counters.recoveries; });
+  peers.board->update([](RuntimeSnapshot& s) { ++s.counters.rank_losses; });
   publish();
   if (is_draining) return lose_all("draining", "the server stopped while the ranks were down: " + reason);
   self->delayed_send(handle(), options.recovery_window, lost_atom::value, epoch);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "actors/drain_rate.hpp"
 #include "actors/scheduler_actor.hpp"
 
 namespace tandem::actors {
@@ -22,6 +23,7 @@ struct SchedulerState {
   SchedulerOptions options;
   SchedulerPeers peers;
   SequenceBook book;
+  DrainRate drain_rate;
   std::map<RequestId, request_actor> owners;
 
   RankGroup ranks;

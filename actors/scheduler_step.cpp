@@ -137,7 +137,7 @@ void SchedulerState::deliver_lane(const gpu::LaneResult& lane) {
     });
   ++awaited;
   self->request(owners.at(lane.id), options.verdict_timeout, deliver_atom::value,
-                TokenBatch{lane.id, lane.emitted, lane.drafted, lane.accepted})
+                TokenBatch{lane.id, sequence->admitted, lane.emitted, lane.drafted, lane.accepted})
       .then([this, of_epoch = epoch](const Verdict& verdict) { on_verdict(of_epoch, verdict.id, verdict.is_finished); },
             // An owner that does not answer may only be late: it must hear that its sequence is over.
             [this, of_epoch = epoch, id = lane.id](caf::error&) {

@@ -185,13 +185,25 @@ void on_down(Self self, const caf::down_msg& down) {
 
 // --- other nodes
 
+// Names the lines that only one of two lists has; both are KEY=VALUE lines in one order.
+std::string describe_difference(std::string_view here, std::string_view there) {
+  std::string differing;
+  while (!here.empty() || !there.empty()) {
+    const std::string_view ours = here.substr(0, here.find('\n')), theirs = there.substr(0, there.find('\n'));
+    here.remove_prefix(std::min(ours.size() + 1, here.size()));
+    there.remove_prefix(std::min(theirs.size() + 1, there.size()));
+    if (ours != theirs) differing += fmt::format("{}{} here, {} there", differing.empty() ? "" : "; ", ours, theirs);
+  }
+  return differing.empty() ? "the hashes differ" : differing;
+}
+
 std::string refusal_of(const SupervisorState& state, const Hello& hello) {
   if (hello.protocol != protocol_version)
     return fmt::format("protocol {} here, {} there", protocol_version, hello.protocol);
   if (hello.build_id != state.options.build_id)
     return fmt::format("build {} here, {} there", state.options.build_id, hello.build_id);
   if (hello.config_hash != state.options.config_hash)
-    return fmt::format("configuration {} here, {} there", state.options.config_hash, hello.config_hash);
+    return "another configuration: " + describe_difference(state.options.settings, hello.settings);
   if (hello.rank < 1 || hello.rank >= state.options.ranks)
     return fmt::format("rank {} of {} ranks", hello.rank, state.options.ranks);
   return {};

@@ -75,7 +75,7 @@ void run_rank(Self self, const Assignment& assignment) {
 void say_hello(Self self) {
   WorkerState& state = self->state;
   const NodeOptions& node = state.options.node;
-  Hello hello{protocol_version, node.build_id, node.config_hash, state.options.rank};
+  Hello hello{protocol_version, node.build_id, node.config_hash, node.settings, state.options.rank};
   self->request(state.head, hello_timeout, hello_atom::value, hello, caf::actor_cast<caf::actor>(self))
       .then([self](const Assignment& assignment) { run_rank(self, assignment); },
             [self](caf::error& error) { retry_later(self, self->system().render(error)); });

@@ -18,6 +18,10 @@ struct Expected {
   bool used = false;
 };
 
+auto is_outside(const PlanLimits& limits) {
+  return [&limits](TokenId token) { return token < 0 || token >= limits.vocab_size; };
+}
+
 class PlanCheck {
  public:
   PlanCheck(const StepPlan& plan, const PlanLimits& limits, const FindLane& find)
@@ -61,6 +65,8 @@ class PlanCheck {
     if (open.max_tokens_total == 0) return refuse(open.id, "max_tokens_total 0", "at least 1");
     if (open.prompt_tokens > open.max_tokens_total)
       return refuse(open.id, "a prompt beyond max_tokens_total", "within it");
+    if (std::any_of(open.sampling.opening.begin(), open.sampling.opening.end(), is_outside(limits_)))
+      return refuse(open.id, "an opening outside the vocabulary", "0 to " + std::to_string(limits_.vocab_size - 1));
     lanes_.emplace(open.id, Expected{0, open.max_tokens_total, false, false, false});
     return {};
   }
@@ -80,8 +86,7 @@ class PlanCheck {
       return refuse(work.id, std::to_string(count) + " rows", "1 to " + std::to_string(limits_.chunk_rows_max));
     }
     if (found->length + count > found->capacity) return refuse(work.id, "tokens beyond max_tokens_total", "fewer");
-    const auto outside = [&](TokenId token) { return token < 0 || token >= limits_.vocab_size; };
-    if (std::any_of(work.tokens.begin(), work.tokens.end(), outside)) {
+    if (std::any_of(work.tokens.begin(), work.tokens.end(), is_outside(limits_))) {
       return refuse(work.id, "a token outside the vocabulary", "0 to " + std::to_string(limits_.vocab_size - 1));
     }
     return {};

@@ -1,5 +1,5 @@
-// LaneSampler: how one sequence of an engine draws its tokens: parameters, what was generated so far, and the thinking
-// budget.
+// LaneSampler: how one sequence of an engine draws its tokens: parameters, what was generated so far, the thinking
+// budget and the tokens that the answer must begin with.
 //
 // A draw depends on the logits, the tokens before it and (seed, position) only, so that a token is the same whether it
 // is drawn in decode, in a verify row, in any batch or again after a crash.
@@ -27,8 +27,11 @@ class LaneSampler {
   Result<SampledToken> sample(std::span<const float> logits, std::int64_t position);
 
  private:
-  // The token that the thinking budget demands now, or -1.
+  bool is_thinking() const noexcept { return params_.think_end_id >= 0 && !thinking_ended_; }
+  // The token that the thinking budget or the opening demands now, or -1.
   TokenId forced_token() const noexcept;
+  // Whether the draw would end a turn whose opening is still to come.
+  bool ends_too_early(TokenId token) const noexcept;
   void count(TokenId token);
 
   SamplingParams params_;
@@ -36,6 +39,7 @@ class LaneSampler {
   std::vector<TokenId> prompt_;
   std::vector<TokenId> generated_;
   bool thinking_ended_ = false;
+  std::size_t opening_used_ = 0;
 };
 
 }  // namespace tandem::gpu

@@ -39,6 +39,7 @@ class PlanHash {
     add(value.min_tokens);
     add(value.thinking_budget);
     add(value.think_end_id);
+    add(value.opening);
   }
   void add(const SequenceOpen& value) noexcept {
     add(value.id);

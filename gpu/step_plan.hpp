@@ -37,6 +37,9 @@ struct SamplingParams {
   // After that many generated tokens force `think_end_id` unless it was already sampled; -1 off.
   std::int32_t thinking_budget = -1;
   TokenId think_end_id = -1;
+  // What the answer must begin with, whatever the logits say: behind `think_end_id` if there is one, else at once.
+  // While it is to come, a stop id inside the reasoning only ends the reasoning.
+  std::vector<TokenId> opening;
 };
 
 // Begins a sequence. Pages for `max_tokens_total` positions were accounted for by the scheduler.

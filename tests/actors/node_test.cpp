@@ -126,6 +126,33 @@ BOOST_AUTO_TEST_CASE(ranks_batches_and_drafts_do_not_change_the_text) {
   two->stop(std::chrono::seconds(1));
 }
 
+BOOST_AUTO_TEST_CASE(an_opening_is_generated_as_asked_at_once_or_behind_the_reasoning) {
+  const std::vector<gpu::TokenId> opening = {7, 8, 9, 10, 11, 12};
+  constexpr gpu::TokenId think_end = 99;
+  for (const bool thinks : {false, true}) {
+    std::vector<std::vector<gpu::TokenId>> texts;
+    for (const std::uint32_t drafts : {0U, 3U}) {
+      auto head = start_ready(drafts == 0 ? 1 : 2, {drafts, 4});
+      GenerationRequest request;
+      request.prompt = {3, 40, 77};
+      request.max_tokens = 24;
+      request.sampling.temperature = 0;
+      request.sampling.opening = opening;
+      request.sampling.thinking_budget = thinks ? 5 : -1;
+      request.sampling.think_end_id = thinks ? think_end : -1;
+      auto sink = std::make_shared<WaitingSink>();
+      head->front_door().submit(std::move(request), sink);
+      BOOST_REQUIRE(sink->wait());
+      texts.push_back(sink->tokens);
+      head->stop(std::chrono::seconds(1));
+    }
+    BOOST_TEST(texts[0] == texts[1], boost::test_tools::per_element());
+    const auto begin = thinks ? std::find(texts[0].begin(), texts[0].end(), think_end) + 1 : texts[0].begin();
+    BOOST_REQUIRE(texts[0].end() - begin > 6);
+    BOOST_TEST(std::vector<gpu::TokenId>(begin, begin + 6) == opening, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_missing_model_is_fatal_and_named) {
   auto starting = std::make_shared<Starting>();
   auto options = options_for(starting, 2);
