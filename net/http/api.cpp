@@ -51,6 +51,14 @@ Response root_page(const ServerOptions& options) {
                        "text/plain; charset=utf-8");
 }
 
+Response livez_response(const ServerOptions& options) {
+  JsonWriter json;
+  json.begin_object().key("status").string("ok");
+  if (!options.configuration.empty()) json.key("configuration").string(options.configuration);
+  json.end_object();
+  return text_response(json.take(), "application/json");
+}
+
 Response version_response(const ServerOptions& options) {
   JsonWriter json;
   json.begin_object().key("version").string(options.version).key("build").string(options.build).end_object();
@@ -136,7 +144,7 @@ Awaitable<Response> Api::answer(const RouteMatch& match, const Request& request)
     case Route::ping:
       co_return health_response(context_.door.snapshot());
     case Route::livez:
-      co_return text_response(R"({"status":"ok"})", "application/json");
+      co_return livez_response(options);
     case Route::version:
       co_return version_response(options);
     case Route::status:

@@ -35,8 +35,9 @@ ChatAnswer::ChatAnswer(const ApiContext& context, const ChatJob& job, Exchange& 
       pending_logprobs_(static_cast<std::size_t>(job.fields.choices)),
       messages_(static_cast<std::size_t>(job.fields.choices)) {
   for (int choice = 0; choice < job.fields.choices; ++choice)
-    choices_.push_back(
-        std::make_unique<ChatChoice>(context.tokenizer, output_options(job), job.stop_ids, job.fields.has_logprobs));
+    choices_.push_back(std::make_unique<ChatChoice>(
+        context.tokenizer,
+        ChoiceOptions{output_options(job), answer_contract(job), job.stop_ids, job.fields.has_logprobs}));
 }
 
 Awaitable<ChatOutcome> ChatAnswer::ask() {
@@ -124,7 +125,8 @@ void ChatAnswer::feed(InboxNews& news) {
       context_.counters.count_usage(finished->usage);
       if (choice.has_failed()) error_ = from_finish(*finished);
     }
-    if (choice.wants_cancel()) generation_.cancel(index);
+    if (choice.violation()) error_ = {500, *choice.violation(), "", "invalid_answer", 0};
+    if (choice.is_complete_early()) generation_.complete(index);
   }
 }
 

@@ -9,33 +9,23 @@
 #include <utility>
 
 namespace tandem::net::http {
-namespace {
 
-// After a call block the model writes its end of turn. Waiting for it lets the request end by itself instead of as an
-// abort.
-constexpr int tokens_awaited_after_calls = 3;
-
-}  // namespace
-
-ChatChoice::ChatChoice(const text::Tokenizer& tokenizer, text::OutputOptions options,
-                       const std::vector<gpu::TokenId>& engine_stop_ids, bool has_logprobs)
+ChatChoice::ChatChoice(const text::Tokenizer& tokenizer, ChoiceOptions options)
     : tokenizer_(tokenizer),
-      engine_stop_ids_(engine_stop_ids),
-      has_logprobs_(has_logprobs),
-      parser_(tokenizer, std::move(options)) {}
+      engine_stop_ids_(options.engine_stop_ids),
+      has_logprobs_(options.has_logprobs),
+      parser_(tokenizer, std::move(options.output)),
+      contract_(options.contract) {}
 
 void ChatChoice::feed(const gpu::SampledToken& token) {
-  if (has_ended_) {
-    ++tokens_after_end_;
-    return;
-  }
+  if (has_ended_) return;
   ++completion_tokens_;
   if (has_logprobs_) append_logprob(logprobs_, token, tokenizer_);
   text::Events fresh = parser_.feed(static_cast<text::TokenId>(token.id));
+  contract_.see(fresh);
   std::ranges::move(fresh, std::back_inserter(events_));
   if (!parser_.has_ended()) return;
-  const bool engine_ends_too = std::ranges::find(engine_stop_ids_, token.id) != engine_stop_ids_.end();
-  tokens_awaited_ = engine_ends_too || !parser_.matched_stop() ? tokens_awaited_after_calls : 0;
+  engine_ends_too_ = std::ranges::find(engine_stop_ids_, token.id) != engine_stop_ids_.end();
   end(text::EndCause::end_of_turn);
 }
 
@@ -46,12 +36,16 @@ void ChatChoice::finish(const actors::Finish& finish) {
 }
 
 bool ChatChoice::has_failed() const noexcept {
+  if (violation_) return true;
   if (!finish_ || has_ended_) return false;
   return finish_->reason == actors::FinishReason::error || finish_->reason == actors::FinishReason::cancelled;
 }
 
 void ChatChoice::end(text::EndCause cause) {
   text::Events last = parser_.finish(cause);
+  contract_.see(last);
+  violation_ = contract_.violation();
+  if (violation_) std::erase_if(last, [](const text::Event& event) { return event.kind == text::EventKind::finish; });
   std::ranges::move(last, std::back_inserter(events_));
   has_ended_ = true;
 }

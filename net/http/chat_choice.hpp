@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/generation.hpp"
+#include "net/text/answer_contract.hpp"
 #include "net/text/output_parser.hpp"
 
 #include <cstdint>
@@ -12,13 +13,19 @@
 
 namespace tandem::net::http {
 
+struct ChoiceOptions {
+  text::OutputOptions output;
+  text::AnswerContract contract;
+  const std::vector<gpu::TokenId>& engine_stop_ids;  // at which the engine ends by itself
+  bool has_logprobs = false;
+};
+
 class ChatChoice {
  public:
-  // `engine_stop_ids`: the ids at which the engine ends by itself. All references must outlive this.
-  ChatChoice(const text::Tokenizer& tokenizer, text::OutputOptions options,
-             const std::vector<gpu::TokenId>& engine_stop_ids, bool has_logprobs);
+  // All references must outlive this.
+  ChatChoice(const text::Tokenizer& tokenizer, ChoiceOptions options);
 
-  // Reads the next token. What follows an end that the parser found is counted, not read.
+  // Reads the next token. What follows an end that the parser found is ignored.
   void feed(const gpu::SampledToken& token);
   // The engine is done with it.
   void finish(const actors::Finish& finish);
@@ -30,11 +37,13 @@ class ChatChoice {
 
   // Its finish event was produced.
   bool has_ended() const noexcept { return has_ended_; }
-  // The parser ended it, and the engine will not notice by itself: cancel it.
-  bool wants_cancel() const noexcept { return has_ended_ && !finish_ && tokens_after_end_ >= tokens_awaited_; }
+  // The parser found its end, and the engine will not notice by itself.
+  bool is_complete_early() const noexcept { return has_ended_ && !finish_ && !engine_ends_too_; }
   const std::optional<actors::Finish>& engine_finish() const noexcept { return finish_; }
-  // The engine gave up: not an end that a client may take for an answer.
+  // The engine gave up, or the answer breaks a promise: not an end that a client may take for an answer.
   bool has_failed() const noexcept;
+  // How it breaks the promise, if it does.
+  const std::optional<std::string>& violation() const noexcept { return violation_; }
 
   std::uint32_t completion_tokens() const noexcept { return completion_tokens_; }
   std::uint32_t reasoning_tokens() const noexcept { return static_cast<std::uint32_t>(parser_.reasoning_tokens()); }
@@ -46,12 +55,13 @@ class ChatChoice {
   const std::vector<gpu::TokenId>& engine_stop_ids_;
   const bool has_logprobs_;
   text::OutputParser parser_;
+  text::AnswerContract contract_;
+  std::optional<std::string> violation_;
   text::Events events_;
   std::string logprobs_;
   std::optional<actors::Finish> finish_;
   std::uint32_t completion_tokens_ = 0;
-  int tokens_after_end_ = 0;
-  int tokens_awaited_ = 0;
+  bool engine_ends_too_ = false;
   bool has_ended_ = false;
 };
 

@@ -4,6 +4,8 @@
 #include "net/http/json_body.hpp"
 #include "net/http/legacy_functions.hpp"
 #include "net/http/request_id.hpp"
+#include "net/text/call_markup.hpp"
+#include "net/text/json_schema.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,16 +56,89 @@ std::optional<ApiError> check_length(const ApiContext& context, std::size_t prom
 
 // No token is longer than B bytes: a text beyond B * limit bytes cannot fit and is not worth the minutes of tokenising
 // it.
-std::optional<ApiError> check_text(const ApiContext& context, const text::ChatRequest& chat) {
+std::optional<ApiError> check_text(const ApiContext& context, std::size_t bytes) {
   const std::int64_t limit = context.door.snapshot().engine.max_positions;
-  const auto written = text::write_chat_prompt(chat);
-  if (limit <= 0 || !written) return std::nullopt;
-  std::size_t bytes = 0;
-  for (const auto& segment : written->segments.all())
-    if (const auto* plain = std::get_if<std::string>(&segment)) bytes += plain->size();
   const std::size_t tokens_min = bytes / std::max<std::size_t>(context.tokenizer.token_bytes_max(), 1);
-  if (static_cast<std::int64_t>(tokens_min) < limit) return std::nullopt;
+  if (limit <= 0 || static_cast<std::int64_t>(tokens_min) < limit) return std::nullopt;
   return too_long(limit, fmt::format("at least {}", tokens_min));
+}
+
+std::size_t text_bytes(const text::Json* content) {
+  if (content == nullptr) return 0;
+  if (const std::string* text = content->if_string()) return text->size();
+  std::size_t bytes = 0;
+  if (content->if_array() != nullptr)
+    for (const text::Json& part : *content->if_array())
+      if (const text::Json* text = part.find("text"); text != nullptr && text->if_string() != nullptr)
+        bytes += text->if_string()->size();
+  return bytes;
+}
+
+// Counts the contents of messages only: a first look that is cheap and never too high.
+std::size_t text_bytes_of_messages(const text::Json& body) {
+  const text::Json* messages = body.find("messages");
+  std::size_t bytes = 0;
+  if (messages != nullptr && messages->if_array() != nullptr)
+    for (const text::Json& message : *messages->if_array()) bytes += text_bytes(message.find("content"));
+  return bytes;
+}
+
+std::size_t text_bytes_of(const text::WrittenPrompt& written) {
+  std::size_t bytes = 0;
+  for (const auto& segment : written.segments.all())
+    if (const auto* plain = std::get_if<std::string>(&segment)) bytes += plain->size();
+  return bytes;
+}
+
+// The names of a choice among several tools are the model's to write: only "any of them" can be held to.
+std::optional<text::RequestError> judge_tool_choice(const text::ChatRequest& chat) {
+  const std::size_t allowed = chat.tool_choice.allowed.size();
+  const bool is_one = allowed == 1 && chat.tool_choice.mode == text::ToolMode::required;
+  if (allowed == 0 || allowed == chat.tools.size() || is_one) return std::nullopt;
+  return text::RequestError{400, "tool_choice", "unsupported_value",
+                            "tool_choice.allowed_tools cannot be enforced for this choice of tools; send only the "
+                            "tools that may be called"};
+}
+
+std::optional<text::RequestError> judge_promises(const text::ChatRequest& chat) {
+  if (auto error = judge_tool_choice(chat)) return error;
+  if (chat.format.kind != text::FormatKind::json_schema) return std::nullopt;
+  return text::judge_schema({chat.format.schema, chat.format.is_strict}, "response_format");
+}
+
+// The ids that an answer with a required call begins with, behind its reasoning.
+text::RequestResult<std::vector<gpu::TokenId>> call_opening(const text::ChatRequest& chat,
+                                                            const text::Tokenizer& tokenizer) {
+  if (chat.tool_choice.mode != text::ToolMode::required) return std::vector<gpu::TokenId>{};
+  const text::Tool* only = nullptr;
+  if (chat.tool_choice.allowed.size() == 1) only = text::find_tool(chat.tools, chat.tool_choice.allowed.front());
+  if (chat.tools.size() == 1) only = &chat.tools.front();
+  text::SegmentList segments;
+  text::write_call_opening(segments, only);
+  auto ids = text::tokenize(segments, tokenizer);
+  if (!ids) return ids.error();
+  return std::vector<gpu::TokenId>(ids->begin(), ids->end());
+}
+
+// Reads the conversation of `body`, which is freed on the way: it may hold megabytes.
+std::optional<ApiError> read_conversation(const ApiContext& context, text::Json body, ChatJob& job) {
+  if (auto refusal = check_text(context, text_bytes_of_messages(body))) return refusal;
+  auto chat = text::ChatRequest::from_json(body, context.options.chat);
+  if (!chat) return from_request_error(chat.error());
+  body = text::Json{};
+  job.chat = std::move(*chat);
+  if (const auto error = judge_promises(job.chat)) return from_request_error(*error);
+  const auto written = text::write_chat_prompt(job.chat);
+  if (!written) return from_request_error(written.error());
+  std::vector<text::Message>{}.swap(job.chat.messages);  // written into the prompt, needed no more
+  if (auto refusal = check_text(context, text_bytes_of(*written))) return refusal;
+  auto prompt = text::encode_prompt(*written, context.tokenizer);
+  if (!prompt) return from_request_error(prompt.error());
+  job.prompt = std::move(*prompt);
+  auto opening = call_opening(job.chat, context.tokenizer);
+  if (!opening) return from_request_error(opening.error());
+  job.opening = std::move(*opening);
+  return check_length(context, job.prompt.ids.size());
 }
 
 }  // namespace
@@ -71,7 +146,7 @@ std::optional<ApiError> check_text(const ApiContext& context, const text::ChatRe
 std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_view body, ChatJob& job) {
   auto json = parse_body(body);
   if (!json) return from_request_error(json.error());
-  translate_legacy_functions(*json);
+  if (const auto error = translate_legacy_functions(*json)) return from_request_error(*error);
   FieldBounds bounds;
   bounds.vocab_size = context.vocab_size(context.door.snapshot());
   bounds.choices_max = context.options.choices_max;
@@ -80,16 +155,9 @@ std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_vie
   job.fields = std::move(*fields);
   if (job.fields.model.empty()) job.fields.model = context.options.model_names.front();
   if (!context.serves(job.fields.model)) return no_such_model(context, job.fields.model);
-  auto chat = text::ChatRequest::from_json(*json, context.options.chat);
-  if (!chat) return from_request_error(chat.error());
-  job.chat = std::move(*chat);
-  if (auto refusal = check_text(context, job.chat)) return refusal;
-  auto prompt = text::encode_prompt(job.chat, context.tokenizer);
-  if (!prompt) return from_request_error(prompt.error());
-  job.prompt = std::move(*prompt);
   job.stop_ids = stop_ids(context.tokenizer, job.fields);
   job.seed = job.fields.seed ? static_cast<std::uint64_t>(*job.fields.seed) : random_bits();
-  return check_length(context, job.prompt.ids.size());
+  return read_conversation(context, std::move(*json), job);
 }
 
 actors::GenerationRequest generation_request(const ApiContext& context, const ChatJob& job, int choice,
@@ -105,13 +173,19 @@ actors::GenerationRequest generation_request(const ApiContext& context, const Ch
   const bool may_call = !job.chat.tools.empty() && job.chat.tool_choice.mode != text::ToolMode::none;
   if (const auto dsml = context.tokenizer.id(Markup::dsml); dsml && !may_call)
     request.sampling.forbidden.push_back(engine_id(*dsml));
+  request.sampling.opening = job.opening;
   const auto think_close = context.tokenizer.id(Markup::think_close);
-  if (job.chat.thinking.token_budget && job.prompt.start == text::ParserStart::reasoning && think_close) {
+  if (job.prompt.start != text::ParserStart::reasoning || !think_close) return request;
+  if (job.chat.thinking.token_budget) {
     constexpr std::uint64_t budget_max = std::numeric_limits<std::int32_t>::max();
     request.sampling.thinking_budget = static_cast<std::int32_t>(std::min(*job.chat.thinking.token_budget, budget_max));
-    request.sampling.think_end_id = engine_id(*think_close);
   }
+  if (job.chat.thinking.token_budget || !job.opening.empty()) request.sampling.think_end_id = engine_id(*think_close);
   return request;
+}
+
+text::AnswerContract answer_contract(const ChatJob& job) {
+  return {job.chat.format, job.chat.tool_choice.mode == text::ToolMode::required};
 }
 
 text::OutputOptions output_options(const ChatJob& job) {

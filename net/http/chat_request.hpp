@@ -5,6 +5,7 @@
 #include "net/http/api_context.hpp"
 #include "net/http/error_body.hpp"
 #include "net/http/request_fields.hpp"
+#include "net/text/answer_contract.hpp"
 #include "net/text/chat.hpp"
 #include "net/text/output_parser.hpp"
 
@@ -19,6 +20,7 @@ struct ChatJob {
   RequestFields fields;    // model is filled in
   text::ChatRequest chat;  // holds the tools that the output parsers point to
   text::Prompt prompt;
+  std::vector<gpu::TokenId> opening;   // of a call that the answer must hold; empty: it is free
   std::vector<gpu::TokenId> stop_ids;  // end of turn (unless ignored) and the request's own
   std::uint64_t seed = 0;              // of choice 0; choice k has seed + k
 };
@@ -33,5 +35,8 @@ actors::GenerationRequest generation_request(const ApiContext& context, const Ch
 
 // Returns how the answer's tokens are to be read. `job` must outlive the parser.
 text::OutputOptions output_options(const ChatJob& job);
+
+// Returns what the answer must keep. `job` must outlive it.
+text::AnswerContract answer_contract(const ChatJob& job);
 
 }  // namespace tandem::net::http

@@ -4,6 +4,7 @@
 #include "net/http/chat_answer.hpp"
 #include "net/http/chat_request.hpp"
 #include "net/http/error_body.hpp"
+#include "net/http/json_body.hpp"
 
 #include <functional>
 #include <optional>
@@ -54,8 +55,12 @@ Awaitable<int> serve_chat(const ApiContext& context, Exchange& exchange) {
   ChatJob job;
   std::optional<ApiError> error;
   const std::string& body = exchange.request().body;
-  std::function<void()> read = [&] { error = read_chat_job(context, body, job); };
+  std::function<void()> read = [&] {
+    error = read_chat_job(context, body, job);
+    return_memory(body.size());
+  };
   co_await context.pool.run(std::move(read));
+  exchange.release_body();
   if (error) co_return co_await refuse(exchange, *error);
   context.counters.count_request(job.fields.max_tokens, job.fields.choices);
   ChatAnswer answer{context, job, exchange};

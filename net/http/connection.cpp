@@ -1,15 +1,19 @@
 // The life of a connection: read a head, let the service judge it, read the body, let a route answer, start over.
 //
 // While a route works, a watcher looks for the peer's end of file: waiting for readability and asking the kernel
-// whether the peer has shut down (POLLRDHUP sees it even behind pipelined bytes). A half-closed peer counts as gone.
+// whether the peer has shut down (POLLRDHUP sees it even behind pipelined bytes). A peer that has closed and one that
+// has only said all it had to say look alike. In a stream both count as gone; before a whole answer an interim response
+// is sent, which a half-closed client skips and the kernel of a closed one answers with a reset.
 #include "net/http/connection.hpp"
 
 #include "net/http/deadline.hpp"
+#include "net/http/request_id.hpp"
 #include "net/http/request_reader.hpp"
 #include "net/http/response_head.hpp"
 
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -30,20 +34,23 @@ constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 // How often a peer that has sent its next request early is asked whether it is still there.
 constexpr std::chrono::milliseconds pipelined_poll{50};
 
-bool has_peer_left(tcp::socket& socket) {
+enum class PeerState { open, half_closed, gone };
+
+PeerState look_at_peer(tcp::socket& socket) {
   pollfd poll_entry{socket.native_handle(), POLLRDHUP, 0};
-  if (::poll(&poll_entry, 1, 0) < 0) return true;
-  return (poll_entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+  if (::poll(&poll_entry, 1, 0) < 0) return PeerState::gone;
+  if ((poll_entry.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) return PeerState::gone;
+  return (poll_entry.revents & POLLRDHUP) != 0 ? PeerState::half_closed : PeerState::open;
 }
 
 class SocketConnection final : public Connection, public Exchange {
  public:
-  SocketConnection(tcp::socket socket, Service& service, const Limits& limits)
+  SocketConnection(tcp::socket socket, const ConnectionPeers& peers)
       : socket_(std::move(socket)),
         deadline_(socket_),
-        service_(service),
-        limits_(limits),
-        reader_(socket_, deadline_, limits),
+        service_(peers.service),
+        limits_(peers.limits),
+        reader_(socket_, deadline_, peers.limits, peers.bodies),
         watch_timer_(socket_.get_executor()) {}
 
   void start(ConnectionGate& gate) override;
@@ -54,6 +61,7 @@ class SocketConnection final : public Connection, public Exchange {
 
   const Request& request() const noexcept override { return request_; }
   asio::any_io_executor executor() override { return socket_.get_executor(); }
+  void release_body() override;
   Awaitable<bool> respond(Response response) override;
   Awaitable<bool> open_stream() override;
   Awaitable<bool> send(std::string_view bytes) override;
@@ -67,6 +75,7 @@ class SocketConnection final : public Connection, public Exchange {
   Awaitable<bool> run_exchange();
   Awaitable<void> refuse_and_discard(ReadRefusal refusal);
   Awaitable<void> watch_peer(std::uint64_t round);
+  bool is_gone(PeerState state);
   Awaitable<bool> write_all(std::string_view bytes);
   std::shared_ptr<SocketConnection> self() { return std::static_pointer_cast<SocketConnection>(shared_from_this()); }
   void tell(Departure departure);
@@ -85,6 +94,8 @@ class SocketConnection final : public Connection, public Exchange {
   std::uint64_t watch_round_ = 0;
   bool keep_alive_ = false;
   bool has_begun_ = false;
+  bool is_stream_ = false;
+  bool has_probed_ = false;
   bool is_chunked_ = false;
   bool is_idle_ = false;
   bool is_stopping_ = false;
@@ -116,6 +127,7 @@ Awaitable<void> SocketConnection::run() {
     if (!has_request) break;
     const bool may_continue = co_await run_exchange();
     end_watch();
+    release_body();  // an idle connection holds none
     if (!may_continue) break;
   }
   socket_.shutdown(tcp::socket::shutdown_both, ignored);
@@ -125,7 +137,7 @@ Awaitable<void> SocketConnection::run() {
 Awaitable<bool> SocketConnection::run_exchange() {
   request_ = Request{};
   extra_headers_.clear();
-  has_begun_ = keep_alive_ = false;
+  has_begun_ = keep_alive_ = is_stream_ = has_probed_ = false;
   if (const auto refusal = co_await reader_.read_head(request_)) {
     co_await refuse_and_discard(*refusal);
     co_return false;
@@ -155,10 +167,15 @@ Awaitable<void> SocketConnection::refuse_and_discard(ReadRefusal refusal) {
   if (co_await respond(std::move(response))) co_await reader_.discard_rest();
 }
 
+void SocketConnection::release_body() {
+  std::string{}.swap(request_.body);
+  reader_.release_body();
+}
+
 Awaitable<bool> SocketConnection::respond(Response response) {
   has_begun_ = true;
   keep_alive_ = keep_alive_ && !is_stopping_;
-  if (request_.id.empty()) request_.id = "none";
+  if (request_.id.empty()) request_.id = new_request_id();  // its head could not be read
   std::vector<Header> headers = std::move(response.headers);
   headers.insert(headers.end(), extra_headers_.begin(), extra_headers_.end());
   ResponseHead head;
@@ -173,7 +190,7 @@ Awaitable<bool> SocketConnection::respond(Response response) {
 }
 
 Awaitable<bool> SocketConnection::open_stream() {
-  has_begun_ = true;
+  has_begun_ = is_stream_ = true;
   is_chunked_ = !request_.is_http_1_0;
   keep_alive_ = keep_alive_ && is_chunked_ && !is_stopping_;
   std::vector<Header> headers{{"cache-control", "no-cache, no-transform"}, {"x-accel-buffering", "no"}};
@@ -228,13 +245,23 @@ Awaitable<void> SocketConnection::watch_peer(std::uint64_t round) {
   while (round == watch_round_ && socket_.is_open()) {
     auto [error] = co_await socket_.async_wait(tcp::socket::wait_read, as_result);
     if (round != watch_round_ || error == asio::error::operation_aborted) co_return;
-    if (error || has_peer_left(socket_)) {
+    if (error || is_gone(look_at_peer(socket_))) {
       tell(Departure::peer_gone);
       co_return;
     }
     watch_timer_.expires_after(pipelined_poll);
     co_await watch_timer_.async_wait(as_result);
   }
+}
+
+bool SocketConnection::is_gone(PeerState state) {
+  if (state != PeerState::half_closed) return state == PeerState::gone;
+  if (is_stream_) return true;
+  if (has_begun_ || has_probed_ || request_.is_http_1_0) return false;
+  has_probed_ = true;
+  constexpr std::string_view interim = "HTTP/1.1 100 Continue\r\n\r\n";
+  const auto sent = ::send(socket_.native_handle(), interim.data(), interim.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent != static_cast<ssize_t>(interim.size());
 }
 
 void SocketConnection::tell(Departure departure) {
@@ -287,8 +314,8 @@ void SocketConnection::abort() {
 
 }  // namespace
 
-std::shared_ptr<Connection> make_connection(tcp::socket socket, Service& service, const Limits& limits) {
-  return std::make_shared<SocketConnection>(std::move(socket), service, limits);
+std::shared_ptr<Connection> make_connection(tcp::socket socket, const ConnectionPeers& peers) {
+  return std::make_shared<SocketConnection>(std::move(socket), peers);
 }
 
 }  // namespace tandem::net::http

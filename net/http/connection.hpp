@@ -4,6 +4,7 @@
 // connection stays on one IO thread, where all of its functions run.
 #pragma once
 
+#include "net/http/body_budget.hpp"
 #include "net/http/exchange.hpp"
 #include "net/http/limits.hpp"
 
@@ -61,8 +62,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void abort() = 0;
 };
 
-// `service` and `limits` outlive the connection.
-std::shared_ptr<Connection> make_connection(boost::asio::ip::tcp::socket socket, Service& service,
-                                            const Limits& limits);
+// All references outlive the connection.
+struct ConnectionPeers {
+  Service& service;
+  const Limits& limits;
+  BodyBudget& bodies;
+};
+std::shared_ptr<Connection> make_connection(boost::asio::ip::tcp::socket socket, const ConnectionPeers& peers);
 
 }  // namespace tandem::net::http

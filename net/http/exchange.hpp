@@ -23,7 +23,7 @@ template <class T>
 using Awaitable = boost::asio::awaitable<T>;
 
 enum class Departure {
-  peer_gone,        // end of file or reset: nobody reads the answer
+  peer_gone,        // closed or reset: nobody reads the answer; half-closed: only a stream is given up
   server_stopping,  // the stop deadline is near: say so to the client and end
 };
 
@@ -32,6 +32,8 @@ class Exchange {
   virtual ~Exchange() = default;
   virtual const Request& request() const noexcept = 0;
   virtual boost::asio::any_io_executor executor() = 0;
+  // The route has read request().body: it is freed while the answer is computed.
+  virtual void release_body() = 0;
   // Sends a complete answer. HEAD requests get its head only.
   virtual Awaitable<bool> respond(Response response) = 0;
   // Sends a 200 head of an event stream: chunked, or until close for HTTP/1.0.

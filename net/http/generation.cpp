@@ -33,6 +33,10 @@ void Generation::cancel(std::size_t choice) {
   if (!running_[choice].is_over) door_.cancel(running_[choice].id);
 }
 
+void Generation::complete(std::size_t choice) {
+  if (!running_[choice].is_over) door_.complete(running_[choice].id);
+}
+
 bool Generation::has_unfinished() const {
   return std::ranges::any_of(running_, [](const Running& running) { return !running.is_over; });
 }

@@ -28,6 +28,8 @@ class Generation {
   InboxNews take();
   // Ends one choice within a step; it will still be heard as finished(cancelled).
   void cancel(std::size_t choice);
+  // Ends one choice whose answer is complete; it will be heard as finished(stop).
+  void complete(std::size_t choice);
   bool has_unfinished() const;
 
  private:

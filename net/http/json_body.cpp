@@ -4,6 +4,7 @@
 #include "net/text/json/parse.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <unordered_set>
 #include <utility>
@@ -43,6 +44,11 @@ std::optional<std::string> find_repeated_member(std::string_view object) {
     }
   }
   return std::nullopt;
+}
+
+void return_memory(std::size_t body_bytes) {
+  constexpr std::size_t large = 4 * 1024 * 1024;
+  if (body_bytes >= large) ::malloc_trim(0);
 }
 
 text::RequestResult<text::Json> parse_body(std::string_view body) {

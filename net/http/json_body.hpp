@@ -18,4 +18,7 @@ text::RequestResult<text::Json> parse_body(std::string_view body);
 // compared as written, escapes included.
 std::optional<std::string> find_repeated_member(std::string_view object);
 
+// Gives what reading a large body took back to the system; an allocator keeps millions of small blocks otherwise.
+void return_memory(std::size_t body_bytes);
+
 }  // namespace tandem::net::http

@@ -91,7 +91,8 @@ bool is_loopback(const std::string& host) {
 }
 
 struct Listener::Parts {
-  Parts(Service& s, Limits l, int threads) : service(s), limits(l), gate(descriptor_bound(l.connections)) {
+  Parts(Service& s, Limits l, int threads)
+      : service(s), limits(l), bodies(l.bodies_bytes), gate(descriptor_bound(l.connections)) {
     for (int i = 0; i < std::max(threads, 1); ++i) io.push_back(std::make_unique<IoThread>());
   }
 
@@ -101,6 +102,7 @@ struct Listener::Parts {
 
   Service& service;
   const Limits limits;
+  BodyBudget bodies;
   ConnectionGate gate;
   std::vector<std::unique_ptr<IoThread>> io;
   std::unique_ptr<tcp::acceptor> acceptor;
@@ -140,7 +142,6 @@ Result<std::uint16_t> Listener::start(const ListenAddress& address) {
       });
   for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { run_guarded(*context); });
   parts_->is_running = true;
-  spdlog::info("listening on {} port {}, at most {} connections", ip->to_string(), port, parts_->gate.limit());
   return port;
 }
 
@@ -161,7 +162,7 @@ Awaitable<void> Listener::Parts::accept_loop() {
 
 void Listener::Parts::admit(tcp::socket socket) {
   const auto executor = socket.get_executor();
-  auto connection = make_connection(std::move(socket), service, limits);
+  auto connection = make_connection(std::move(socket), {service, limits, bodies});
   const bool has_entered = gate.enter(connection);
   asio::post(executor, [this, connection, has_entered] {
     if (has_entered)
@@ -192,6 +193,10 @@ std::size_t Listener::stop(std::chrono::milliseconds patience) {
   for (auto& thread : parts_->io) thread->context.stop();
   for (auto& thread : parts_->io) thread->thread.join();
   return cut;
+}
+
+std::size_t Listener::connections_max() const {
+  return parts_->gate.limit();
 }
 
 std::size_t Listener::connections() const {

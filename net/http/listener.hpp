@@ -37,6 +37,8 @@ class Listener {
   // hurry, then cut. Returns the number of connections that were cut. Later calls do nothing and return 0.
   std::size_t stop(std::chrono::milliseconds patience);
   std::size_t connections() const;
+  // The configured bound, or what the descriptor limit allows.
+  std::size_t connections_max() const;
 
  private:
   struct Parts;

@@ -73,6 +73,8 @@ std::string_view reason_phrase(int status) noexcept {
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
+    case 501:
+      return "Not Supported";
     case 500:
       return "Internal Server Error";
     case 503:

@@ -100,14 +100,6 @@ void add_drafts(Page& page, const actors::Counters& counters) {
                 static_cast<double>(counters.accepted_per_position[position]));
 }
 
-// Sum and count of the time in prefill and decode together; their distribution is not kept, hence the single bucket.
-actors::Histogram inference_time(const actors::RuntimeSnapshot& snapshot) {
-  actors::Histogram both;
-  both.sum = snapshot.prefill_time.sum + snapshot.decode_time.sum;
-  both.count = snapshot.decode_time.count;
-  return both;
-}
-
 void add_distributions(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCounts& http) {
   page.histogram("vllm:time_to_first_token_seconds", "From acceptance to the first token.",
                  snapshot.time_to_first_token);
@@ -118,7 +110,7 @@ void add_distributions(Page& page, const actors::RuntimeSnapshot& snapshot, cons
   page.histogram("vllm:request_queue_time_seconds", "In the queue.", snapshot.queue_time);
   page.histogram("vllm:request_prefill_time_seconds", "Computing the prompt.", snapshot.prefill_time);
   page.histogram("vllm:request_decode_time_seconds", "Generating.", snapshot.decode_time);
-  page.histogram("vllm:request_inference_time_seconds", "Computing prompt and answer.", inference_time(snapshot));
+  page.histogram("vllm:request_inference_time_seconds", "Computing prompt and answer.", snapshot.inference_time);
   page.histogram("vllm:request_prompt_tokens", "Prompt length.", snapshot.prompt_length);
   page.histogram("vllm:request_generation_tokens", "Answer length.", snapshot.generation_length);
   page.histogram("vllm:request_params_max_tokens", "max_tokens as requested.", http.max_tokens);
@@ -134,6 +126,7 @@ void add_own(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCoun
                 rank.state == actors::NodeState::ready ? 1 : 0);
   page.counter("tandem:request_aborted_total", "Requests cancelled before their end.", snapshot.counters.aborted);
   page.counter("tandem:request_rejected_total", "Requests refused by the queue.", snapshot.counters.rejected);
+  page.counter("tandem:rank_losses_total", "Times the rank group was lost.", snapshot.counters.rank_losses);
   page.counter("tandem:recoveries_total", "Times the rank group was brought back.", snapshot.counters.recoveries);
   page.counter("tandem:steps_total", "Steps executed.", snapshot.counters.steps);
   page.gauge("tandem:memory_available_bytes", "Memory that is left.",

@@ -29,6 +29,7 @@ struct ServerOptions {
   text::ChatConfig chat;  // reasoning defaults, effort words, tool limits
   std::string version = "0.1.0";
   std::string build = "dev";  // system_fingerprint is "fp_" + build
+  std::string configuration;  // said by /livez, so that a second instance knows its twin; a hash, nothing secret
   Limits limits;
 };
 

@@ -139,6 +139,15 @@ void refuse_unsupported(FieldReader& reader) {
     reader.fail(unsupported("skip_special_tokens", "special tokens are never part of a chat answer"));
 }
 
+// Fields that are taken note of by others or by nobody: only their types are judged.
+void check_bystanders(FieldReader& reader) {
+  for (const char* name : {"user", "safety_identifier", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+                           "verbosity", "cache_salt"})
+    reader.string(name);
+  reader.object("metadata");
+  reader.boolean("store");
+}
+
 }  // namespace
 
 text::RequestResult<RequestFields> read_request_fields(const text::Json& body, const FieldBounds& bounds) {
@@ -160,6 +169,7 @@ text::RequestResult<RequestFields> read_request_fields(const text::Json& body, c
   read_logprobs(reader, out);
   read_delivery(reader, out);
   reader.integer("priority", {int64_min, int64_max});
+  check_bystanders(reader);
   if (reader.error()) return *reader.error();
   return out;
 }

@@ -6,6 +6,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/read_size.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 
@@ -26,6 +27,16 @@ bool is_grammar_error(const error_code& error) {
          error != beast_http::error::end_of_stream && error != beast_http::error::partial_message;
 }
 
+constexpr std::size_t read_bytes = 16 * 1024;
+
+ReadRefusal no_room() {
+  return {503, "too many request bytes are being read at once"};
+}
+
+std::string_view as_text(const boost::beast::flat_buffer& buffer) {
+  return {static_cast<const char*>(buffer.data().data()), buffer.size()};
+}
+
 // Some clients send a line break after a body; it belongs to no request (RFC 9112, 2.2).
 void skip_empty_lines(boost::beast::flat_buffer& buffer) {
   while (buffer.size() > 0) {
@@ -38,12 +49,19 @@ void skip_empty_lines(boost::beast::flat_buffer& buffer) {
 }  // namespace
 
 Awaitable<bool> RequestReader::wait_for_request() {
+  parser_.reset();
   deadline_.arm(limits_.idle);
   for (;;) {
     skip_empty_lines(buffer_);
     if (buffer_.size() > 0) break;  // pipelined, or just arrived
-    auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), as_result);
-    buffer_.commit(count);
+    buffer_.shrink_to_fit();        // thousands of connections may be idle: each holds a socket and a timer, no buffer
+    auto [idle_end] = co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, as_result);
+    error_code error = idle_end;
+    if (!error) {
+      auto [failure, count] = co_await socket_.async_read_some(buffer_.prepare(read_bytes), as_result);
+      buffer_.commit(count);
+      error = failure;
+    }
     if (!error) continue;
     deadline_.disarm();
     co_return false;
@@ -57,15 +75,36 @@ Awaitable<std::optional<ReadRefusal>> RequestReader::read_head(Request& request)
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(boost::none);  // judged by us once the head is known
   deadline_.arm(limits_.header_read);
-  auto [error, count] = co_await beast_http::async_read_header(socket_, buffer_, *parser_, as_result);
+  FoldWatch folds;
+  const error_code error = co_await fill_head(folds);
   deadline_.disarm();
   if (error) co_return judge_head_error(error);
   fill(request);
+  if (folds.has_fold()) co_return ReadRefusal{400, "a header line must not continue on the next one"};
+  if (const auto refusal = judge_head(request)) co_return refusal;
   if (request.target.size() > limits_.target_bytes) co_return ReadRefusal{414, "the request target is too long"};
   parser_->body_limit(limits_.body_bytes);
   if (const auto length = parser_->content_length(); length && *length > limits_.body_bytes)
     co_return ReadRefusal{413, "the request body is too large"};
+  if (!share_.fits(parser_->content_length().value_or(0))) co_return no_room();
   co_return std::nullopt;
+}
+
+// Beast's own loop for heads would do, but for the raw bytes: folded lines can only be seen before they are parsed.
+Awaitable<error_code> RequestReader::fill_head(FoldWatch& folds) {
+  folds.see(as_text(buffer_));
+  for (;;) {
+    error_code error;
+    buffer_.consume(parser_->put(buffer_.data(), error));
+    if (parser_->is_header_done()) co_return error_code{};
+    if (error && error != beast_http::error::need_more) co_return error;
+    const std::size_t room = boost::beast::read_size(buffer_, read_bytes);
+    if (room == 0) co_return beast_http::error::buffer_overflow;
+    auto [failure, count] = co_await socket_.async_read_some(buffer_.prepare(room), as_result);
+    buffer_.commit(count);
+    if (failure) co_return failure;
+    folds.see(as_text(buffer_).substr(buffer_.size() - count));
+  }
 }
 
 std::optional<ReadRefusal> RequestReader::judge_head_error(const error_code& error) const {
@@ -106,6 +145,7 @@ Awaitable<std::optional<ReadRefusal>> RequestReader::read_body(Request& request)
     deadline_.arm(limits_.body_stall);
     auto [error, count] = co_await beast_http::async_read_some(socket_, buffer_, *parser_, as_result);
     deadline_.disarm();
+    if (!share_.resize(parser_->get().body().size())) co_return no_room();
     if (!error) continue;
     if (deadline_.has_passed()) co_return ReadRefusal{408, "the request body did not arrive in time"};
     if (error == beast_http::error::body_limit) co_return ReadRefusal{413, "the request body is too large"};

@@ -45,6 +45,10 @@ std::size_t HttpServer::stop(std::chrono::milliseconds patience) {
   return parts_->listener.stop(patience);
 }
 
+std::size_t HttpServer::connections_max() const {
+  return parts_->listener.connections_max();
+}
+
 std::size_t HttpServer::connections() const {
   return parts_->listener.connections();
 }

@@ -28,6 +28,8 @@ class HttpServer {
   // closed. Returns how many connections had to be cut. Idempotent.
   std::size_t stop(std::chrono::milliseconds patience);
   std::size_t connections() const;
+  // The configured bound, or what the descriptor limit allows.
+  std::size_t connections_max() const;
 
  private:
   struct Parts;

@@ -52,6 +52,7 @@ void add_counters(JsonWriter& json, const actors::Counters& counters) {
   json.key("finished_stop").integer(counters.finished_stop).key("finished_length").integer(counters.finished_length);
   json.key("finished_error").integer(counters.finished_error).key("aborted").integer(counters.aborted);
   json.key("rejected").integer(counters.rejected).key("preemptions").integer(counters.preemptions);
+  json.key("rank_losses").integer(counters.rank_losses);
   json.key("recoveries").integer(counters.recoveries).key("steps").integer(counters.steps);
   json.key("drafts").integer(counters.drafts).key("draft_tokens").integer(counters.draft_tokens);
   json.key("accepted_tokens").integer(counters.accepted_tokens);

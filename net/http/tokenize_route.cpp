@@ -5,6 +5,7 @@
 #include "net/http/field_reader.hpp"
 #include "net/http/json_body.hpp"
 #include "net/http/json_writer.hpp"
+#include "net/http/legacy_functions.hpp"
 #include "net/http/models_route.hpp"
 #include "net/text/detokenizer.hpp"
 
@@ -34,7 +35,8 @@ RequestResult<std::vector<TokenId>> encode_text(const ApiContext& context, Field
   return ids;
 }
 
-RequestResult<std::vector<TokenId>> encode_chat(const ApiContext& context, const Json& body) {
+RequestResult<std::vector<TokenId>> encode_chat(const ApiContext& context, Json& body) {
+  if (const auto error = translate_legacy_functions(body)) return *error;
   const auto chat = text::ChatRequest::from_json(body, context.options.chat);
   if (!chat) return chat.error();
   auto prompt = text::encode_prompt(*chat, context.tokenizer);
@@ -55,7 +57,7 @@ void add_token_strings(JsonWriter& json, const text::Tokenizer& tokenizer, const
 }
 
 Response tokenize_now(const ApiContext& context, const Request& request) {
-  const auto body = parse_body(request.body);
+  auto body = parse_body(request.body);
   if (!body) return error_response(from_request_error(body.error()));
   FieldReader reader{*body};
   const std::string model = reader.string("model").value_or("");
@@ -118,7 +120,10 @@ Response detokenize_now(const ApiContext& context, const Request& request) {
 Awaitable<Response> on_pool(const ApiContext& context, const Request& request,
                             Response (*work)(const ApiContext&, const Request&)) {
   Response response;
-  std::function<void()> job = [&] { response = work(context, request); };
+  std::function<void()> job = [&] {
+    response = work(context, request);
+    return_memory(request.body.size());
+  };
   co_await context.pool.run(std::move(job));
   co_return response;
 }

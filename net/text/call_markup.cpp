@@ -42,6 +42,12 @@ void write_invoke(SegmentList& out, const ToolCall& call) {
   close_tag(out, " invoke>");
 }
 
+bool takes_parameters(const Tool& tool) {
+  const Json* schema = tool.parameters();
+  const Json* properties = schema != nullptr ? schema->find_given("properties") : nullptr;
+  return properties != nullptr && properties->if_object() != nullptr && !properties->if_object()->empty();
+}
+
 }  // namespace
 
 void write_calls(SegmentList& out, const std::vector<ToolCall>& calls) {
@@ -54,6 +60,16 @@ void write_calls(SegmentList& out, const std::vector<ToolCall>& calls) {
   }
   out.text("\n");
   close_tag(out, " calls>");
+}
+
+void write_call_opening(SegmentList& out, const Tool* only) {
+  out.text("\n\n");
+  open_tag(out, " calls>\n");
+  open_tag(out, " invoke name=\"");
+  if (only == nullptr) return;
+  out.text(only->name);
+  // A call without parameters holds one empty line.
+  out.text(takes_parameters(*only) ? "\">\n" : "\">\n\n");
 }
 
 JsonObject call_parameters(const Json& arguments) {

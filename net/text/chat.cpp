@@ -62,16 +62,20 @@ RequestResult<WrittenPrompt> write_chat_prompt(const ChatRequest& request) {
   return write_prompt({*turns, request.tools, request.format, request.thinking, request.is_continuation});
 }
 
-RequestResult<Prompt> encode_prompt(const ChatRequest& request, const Tokenizer& tokenizer) {
-  const auto written = write_chat_prompt(request);
-  if (!written) return written.error();
-  auto ids = tokenize(written->segments, tokenizer);
+RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer) {
+  auto ids = tokenize(written.segments, tokenizer);
   if (!ids) return ids.error();
-  Prompt prompt{std::move(*ids), written->start, {}};
-  for (const Segment& segment : written->segments.all()) {
+  Prompt prompt{std::move(*ids), written.start, {}};
+  for (const Segment& segment : written.segments.all()) {
     if (const ImageSlot* image = std::get_if<ImageSlot>(&segment)) prompt.images.push_back(image->url);
   }
   return prompt;
+}
+
+RequestResult<Prompt> encode_prompt(const ChatRequest& request, const Tokenizer& tokenizer) {
+  const auto written = write_chat_prompt(request);
+  if (!written) return written.error();
+  return encode_prompt(*written, tokenizer);
 }
 
 }  // namespace tandem::net::text

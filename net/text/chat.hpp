@@ -48,6 +48,9 @@ struct Prompt {
 // Returns the prompt before tokenisation. Errors: 400 `messages`, `continue_final_message`.
 RequestResult<WrittenPrompt> write_chat_prompt(const ChatRequest& request);
 
+// Returns the ids of a written prompt. Error: 400 if the model lacks a token that it needs.
+RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer);
+
 // Returns the prompt's ids. Errors: as above, and 400 if the model lacks a token that the request needs.
 RequestResult<Prompt> encode_prompt(const ChatRequest& request, const Tokenizer& tokenizer);
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <charconv>
+#include <limits>
 
 namespace tandem::net::text {
 namespace {
@@ -63,12 +64,13 @@ RequestResult<bool> read_is_on(const Json& body, const ReasoningConfig& config) 
       [](const Json& b) { return read_flag(b.find_given("enable_thinking"), "enable_thinking"); },
       [](const Json& b) { return read_flag(find_inside(b, "reasoning", "enabled"), "reasoning"); },
   };
-  for (const Reader reader : readers) {
+  Switch first;
+  for (const Reader reader : readers) {  // also those that no longer decide: a wrong type is an error wherever it is
     const auto found = reader(body);
     if (!found) return found.error();
-    if (found->has_value()) return **found;
+    if (!first) first = *found;
   }
-  return config.is_on_by_default;
+  return first.value_or(config.is_on_by_default);
 }
 
 std::string accepted_efforts(const ReasoningConfig& config) {
@@ -103,7 +105,10 @@ RequestResult<std::optional<std::uint64_t>> read_budget(const Json& body) {
   const JsonNumber* number = value->if_number();
   const auto budget = number == nullptr ? std::nullopt : to_integer(*number);
   if (!budget || *budget < 0) {
-    return invalid_value("thinking_token_budget", "thinking_token_budget must be an integer of at least 0");
+    const std::string found = number == nullptr ? std::string(value->type_name()) : number->text.substr(0, 40);
+    return invalid_value("thinking_token_budget",
+                         fmt::format("thinking_token_budget must be an integer from 0 to {}, found {}",
+                                     std::numeric_limits<std::int64_t>::max(), found));
   }
   return std::optional<std::uint64_t>(static_cast<std::uint64_t>(*budget));
 }

@@ -76,9 +76,31 @@ BOOST_AUTO_TEST_CASE(a_client_that_leaves_cancels_all_choices_of_a_whole_answer)
   BOOST_TEST(door.wait_cancelled(1));
 }
 
+BOOST_AUTO_TEST_CASE(a_client_that_only_said_all_it_had_to_say_gets_its_whole_answer) {
+  HttpClient client = connect();
+  client.send(post_text("/v1/chat/completions", chat_body(R"(,"enable_thinking":false)")));
+  door.request(0);
+  client.half_close();
+  BOOST_TEST(client.read_head().status == 100);  // the server asks the kernel behind it whether anybody is there
+  door.emit(0, tokens_of("late"));
+  door.emit(0, end_of_turn());
+  door.finish(0, actors::FinishReason::stop);
+  const Answer answer = client.read_answer();
+  BOOST_TEST(answer.status == 200);
+  BOOST_TEST(string_at(json_of(answer.body), "choices.0.message.content") == "late");
+}
+
+BOOST_AUTO_TEST_CASE(a_half_closed_stream_is_given_up) {
+  HttpClient client = connect();
+  client.send(stream_request);
+  client.read_head();
+  client.half_close();
+  BOOST_TEST(door.wait_cancelled(0));
+}
+
 BOOST_AUTO_TEST_CASE(leaving_is_noticed_behind_a_pipelined_request) {
   HttpClient client = connect();
-  client.send(stream_request + "GET /livez HTTP/1.1\r\n\r\n");
+  client.send(stream_request + "GET /livez HTTP/1.1\r\nHost: t\r\n\r\n");
   client.read_head();
   client.close();
   BOOST_TEST(door.wait_cancelled(0));

@@ -50,19 +50,20 @@ actors::RequestId FakeFrontDoor::submit(actors::GenerationRequest request, std::
   return index + 1;
 }
 
-void FakeFrontDoor::cancel(actors::RequestId id) {
+void FakeFrontDoor::end(actors::RequestId id, actors::FinishReason reason) {
   std::shared_ptr<actors::TokenSink> sink;
   {
     std::lock_guard lock{mutex_};
     if (id == 0 || id > requests_.size()) return;
     Held& held = *requests_[id - 1];
     if (held.is_finished) return;
-    held.is_cancelled = held.is_finished = true;
+    (reason == actors::FinishReason::stop ? held.is_completed : held.is_cancelled) = true;
+    held.is_finished = true;
     sink = held.sink;
     changed_.notify_all();
   }
   actors::Finish finish;
-  finish.reason = actors::FinishReason::cancelled;
+  finish.reason = reason;
   sink->on_finished(finish);
 }
 
@@ -115,6 +116,12 @@ bool FakeFrontDoor::wait_cancelled(std::size_t index) {
   std::unique_lock lock{mutex_};
   Held& held = wait_for(lock, index);
   return changed_.wait_for(lock, 60s, [&] { return held.is_cancelled; });
+}
+
+bool FakeFrontDoor::wait_completed(std::size_t index) {
+  std::unique_lock lock{mutex_};
+  Held& held = wait_for(lock, index);
+  return changed_.wait_for(lock, 60s, [&] { return held.is_completed; });
 }
 
 std::size_t FakeFrontDoor::submitted() const {

@@ -27,7 +27,8 @@ class FakeFrontDoor final : public actors::FrontDoor {
   FakeFrontDoor();
 
   actors::RequestId submit(actors::GenerationRequest request, std::shared_ptr<actors::TokenSink> sink) override;
-  void cancel(actors::RequestId id) override;
+  void cancel(actors::RequestId id) override { end(id, actors::FinishReason::cancelled); }
+  void complete(actors::RequestId id) override { end(id, actors::FinishReason::stop); }
   actors::RuntimeSnapshot snapshot() const override;
   void inspect(std::chrono::milliseconds, std::function<void(std::string)> done) override { done("{}"); }
 
@@ -42,6 +43,8 @@ class FakeFrontDoor final : public actors::FrontDoor {
   void finish(std::size_t index, actors::FinishReason reason, std::string error_code = "", std::string error = "");
   // Returns whether the request was cancelled within a minute.
   bool wait_cancelled(std::size_t index);
+  // Returns whether the front end ended the request as complete within a minute.
+  bool wait_completed(std::size_t index);
   std::size_t submitted() const;
 
  private:
@@ -50,8 +53,10 @@ class FakeFrontDoor final : public actors::FrontDoor {
     std::shared_ptr<actors::TokenSink> sink;
     std::uint32_t emitted = 0;
     bool is_cancelled = false;
+    bool is_completed = false;
     bool is_finished = false;
   };
+  void end(actors::RequestId id, actors::FinishReason reason);
   Held& wait_for(std::unique_lock<std::mutex>& lock, std::size_t index);
 
   mutable std::mutex mutex_;

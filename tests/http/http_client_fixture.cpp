@@ -38,6 +38,10 @@ HttpClient::~HttpClient() {
   close();
 }
 
+void HttpClient::half_close() {
+  ::shutdown(socket_, SHUT_WR);
+}
+
 void HttpClient::close() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
 }

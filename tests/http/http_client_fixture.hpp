@@ -33,6 +33,7 @@ class HttpClient {
   // Returns whether the server closed: end of file (or a reset) and nothing before it.
   bool is_closed_by_server();
   void shrink_receive_buffer();
+  void half_close();  // says that nothing more will be sent
   void close();
   void reset();  // closes with RST
 

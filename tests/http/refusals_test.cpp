@@ -1,6 +1,7 @@
 // Requests that must be refused, as one table: status, type, param and code of each, and the server goes on.
 #include "tests/http/server_fixture.hpp"
 
+#include <fmt/format.h>
 #include <boost/test/unit_test.hpp>
 
 namespace tandem::net::http::test {
@@ -32,6 +33,19 @@ std::string biases(int count) {
 
 std::string with(std::string_view more) {
   return chat_body("," + std::string(more));
+}
+
+const std::string two_tools =
+    R"("tools":[{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}])";
+
+std::string allowed(std::string_view mode) {
+  return fmt::format(
+      R"({{"type":"allowed_tools","mode":"{}","tools":[{{"type":"function","function":{{"name":"a"}}}}]}})", mode);
+}
+
+// `schema` may bring further members of the inner object along.
+std::string schema_format(std::string_view schema) {
+  return fmt::format(R"("response_format":{{"type":"json_schema","json_schema":{{"name":"x","schema":{}}}}})", schema);
 }
 
 std::vector<BadBody> bad_documents() {
@@ -97,6 +111,11 @@ std::vector<BadBody> bad_fields() {
       {with(R"("logit_bias":{"1":101})"), "logit_bias", ""},
       {with(R"("logit_bias":{"1":"5"})"), "logit_bias", ""},
       {with("\"logit_bias\":{" + biases(1025) + "}"), "logit_bias", ""},
+  };
+}
+
+std::vector<BadBody> bad_answers() {
+  return {
       {with(R"("logprobs":5)"), "logprobs", ""},
       {with(R"("top_logprobs":3)"), "top_logprobs", ""},
       {with(R"("logprobs":true,"top_logprobs":21)"), "top_logprobs", ""},
@@ -114,6 +133,27 @@ std::vector<BadBody> bad_fields() {
       {with(R"("reasoning_effort":0)"), "reasoning_effort", ""},
       {with(R"("reasoning_effort":"huge")"), "reasoning_effort", ""},
       {with(R"("tool_choice":"required")"), "tool_choice", ""},
+      {with(two_tools + R"(,"tool_choice":)" + allowed("auto")), "tool_choice", "unsupported_value"},
+      {with(R"("functions":"add")"), "functions", ""},
+      {with(R"("functions":{})"), "functions", ""},
+      {with(R"("function_call":5)"), "function_call", ""},
+      {with(R"("function_call":"always")"), "function_call", ""},
+      {with(R"("function_call":{"name":"add"})"), "function_call", ""},
+      {with(R"("metadata":"x")"), "metadata", ""},
+      {with(R"("user":5)"), "user", ""},
+      {with(R"("safety_identifier":[])"), "safety_identifier", ""},
+      {with(R"("service_tier":1)"), "service_tier", ""},
+      {with(R"("cache_salt":{})"), "cache_salt", ""},
+      {with(R"("prompt_cache_key":7)"), "prompt_cache_key", ""},
+      {with(R"("store":"yes")"), "store", ""},
+      {with(R"("enable_thinking":"no")"), "enable_thinking", ""},
+      {with(R"("thinking":{"type":"enabled"},"enable_thinking":1)"), "enable_thinking", ""},
+      {with(R"("thinking_token_budget":1e30)"), "thinking_token_budget", ""},
+      {with(R"("response_format":"json")"), "response_format", ""},
+      {with(R"("response_format":{"type":"xml"})"), "response_format", ""},
+      {with(schema_format(R"({"$ref":"#/none"})")), "response_format", "invalid_schema"},
+      {with(schema_format(R"({"properties":5})")), "response_format", "invalid_schema"},
+      {with(schema_format(R"({"pattern":"a+"},"strict":true)")), "response_format", "invalid_schema"},
       {with(R"("tools":[{"type":"function"}])"), "tools", ""},
       {with(R"("continue_final_message":true)"), "continue_final_message", ""},
       {with(R"("add_generation_prompt":false)"), "add_generation_prompt", ""},
@@ -127,7 +167,7 @@ BOOST_FIXTURE_TEST_SUITE(refusals, ServerFixture)
 BOOST_AUTO_TEST_CASE(every_bad_body_is_refused_by_name_and_the_connection_goes_on) {
   HttpClient client = connect();
   std::vector<BadBody> bodies = bad_documents();
-  for (BadBody& bad : bad_fields()) bodies.push_back(std::move(bad));
+  for (auto& table : {bad_fields(), bad_answers()}) bodies.insert(bodies.end(), table.begin(), table.end());
   for (const BadBody& bad : bodies) {
     BOOST_TEST_CONTEXT("body " << bad.body.substr(0, 160)) {
       const Answer answer = client.post("/v1/chat/completions", bad.body);
@@ -164,7 +204,7 @@ BOOST_AUTO_TEST_CASE(values_at_their_limits_are_accepted) {
                                  R"("best_of":1)",
                                  R"("modalities":["text"])",
                                  R"("unknown_field":{"a":[1]})",
-                                 R"("response_format":{"type":"json_object"})",
+                                 R"("response_format":{"type":"text"})",
                                  R"("parallel_tool_calls":false)",
                                  R"("tools":[])",
                                  R"("repetition_penalty":2)"}) {

@@ -60,36 +60,41 @@ BOOST_FIXTURE_TEST_CASE(health_follows_the_node_and_livez_does_not, ServerFixtur
 BOOST_FIXTURE_TEST_CASE(metrics_has_every_series_from_the_start, ServerFixture) {
   door.state.running = 3;
   door.state.counters.aborted = 5;
+  door.state.inference_time = actors::SnapshotBoard{}.read().inference_time;
   const std::string page = get("/metrics").body;
-  for (const char* line : {"vllm:num_requests_running{engine=\"0\",model_name=\"tandem\"} 3\n",
-                           "vllm:num_requests_waiting{",
-                           "vllm:kv_cache_usage_perc{",
-                           "vllm:prompt_tokens_total{",
-                           "vllm:generation_tokens_total{",
-                           "finished_reason=\"stop\"} 0\n",
-                           "finished_reason=\"length\"} 0\n",
-                           "finished_reason=\"error\"} 0\n",
-                           "vllm:prefix_cache_queries_total{",
-                           "vllm:prefix_cache_hits_total{",
-                           "vllm:num_preemptions_total{",
-                           "vllm:spec_decode_num_drafts_total{",
-                           "vllm:spec_decode_num_draft_tokens_total{",
-                           "vllm:spec_decode_num_accepted_tokens_total{",
-                           "position=\"0\"}",
-                           "vllm:time_to_first_token_seconds_count{",
-                           "vllm:inter_token_latency_seconds_count{",
-                           "vllm:e2e_request_latency_seconds_count{",
-                           "vllm:request_queue_time_seconds_count{",
-                           "vllm:request_prefill_time_seconds_count{",
-                           "vllm:request_decode_time_seconds_count{",
-                           "vllm:request_inference_time_seconds_count{",
-                           "vllm:request_prompt_tokens_count{",
-                           "vllm:request_generation_tokens_count{",
-                           "vllm:request_params_max_tokens_count{",
-                           "vllm:request_params_n_count{",
-                           "vllm:iteration_tokens_total_count{",
-                           "vllm:cache_config_info{",
-                           "tandem:request_aborted_total{engine=\"0\",model_name=\"tandem\"} 5\n"})
+  for (const char* line :
+       {"vllm:num_requests_running{engine=\"0\",model_name=\"tandem\"} 3\n",
+        "vllm:num_requests_waiting{",
+        "vllm:kv_cache_usage_perc{",
+        "vllm:prompt_tokens_total{",
+        "vllm:generation_tokens_total{",
+        "finished_reason=\"stop\"} 0\n",
+        "finished_reason=\"length\"} 0\n",
+        "finished_reason=\"error\"} 0\n",
+        "vllm:prefix_cache_queries_total{",
+        "vllm:prefix_cache_hits_total{",
+        "vllm:num_preemptions_total{",
+        "vllm:spec_decode_num_drafts_total{",
+        "vllm:spec_decode_num_draft_tokens_total{",
+        "vllm:spec_decode_num_accepted_tokens_total{",
+        "position=\"0\"}",
+        "vllm:time_to_first_token_seconds_count{",
+        "vllm:inter_token_latency_seconds_count{",
+        "vllm:e2e_request_latency_seconds_count{",
+        "vllm:request_queue_time_seconds_count{",
+        "vllm:request_prefill_time_seconds_count{",
+        "vllm:request_decode_time_seconds_count{",
+        "vllm:request_inference_time_seconds_count{",
+        "vllm:request_inference_time_seconds_bucket{engine=\"0\",model_name=\"tandem\",le=\"0.25\"} 0\n",
+        "tandem:rank_losses_total{",
+        "tandem:recoveries_total{",
+        "vllm:request_prompt_tokens_count{",
+        "vllm:request_generation_tokens_count{",
+        "vllm:request_params_max_tokens_count{",
+        "vllm:request_params_n_count{",
+        "vllm:iteration_tokens_total_count{",
+        "vllm:cache_config_info{",
+        "tandem:request_aborted_total{engine=\"0\",model_name=\"tandem\"} 5\n"})
     BOOST_TEST(page.find(line) != std::string::npos, line);
   BOOST_TEST(page.back() == '\n');
 }
@@ -149,7 +154,7 @@ BOOST_FIXTURE_TEST_CASE(a_key_opens_every_door_and_none_is_shown, LockedServer) 
 
 BOOST_FIXTURE_TEST_CASE(a_missing_key_is_refused_before_the_body_arrives, LockedServer) {
   HttpClient client = connect();
-  client.send("POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+  client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n");
   BOOST_TEST(client.read_answer().status == 401);
   BOOST_TEST(client.is_closed_by_server());
 }
@@ -157,13 +162,14 @@ BOOST_FIXTURE_TEST_CASE(a_missing_key_is_refused_before_the_body_arrives, Locked
 BOOST_FIXTURE_TEST_CASE(cors_answers_the_listed_origin_only, LockedServer) {
   HttpClient client = connect();
   client.send(
-      "OPTIONS /v1/chat/completions HTTP/1.1\r\nOrigin: https://app.example\r\nAccess-Control-Request-Headers: "
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: t\r\nOrigin: "
+      "https://app.example\r\nAccess-Control-Request-Headers: "
       "x-a\r\n\r\n");
   const Answer allowed = client.read_answer();
   BOOST_TEST(allowed.status == 204);
   BOOST_TEST(allowed.headers.at("access-control-allow-origin") == "https://app.example");
   BOOST_TEST(allowed.headers.at("access-control-allow-headers") == "x-a");
-  client.send("OPTIONS /v1/chat/completions HTTP/1.1\r\nOrigin: https://evil.example\r\n\r\n");
+  client.send("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: t\r\nOrigin: https://evil.example\r\n\r\n");
   BOOST_TEST(!client.read_answer().headers.contains("access-control-allow-origin"));
 }
 

@@ -88,6 +88,7 @@ class Reader {
 
  private:
   bool read_value(ondemand::value& value, Json& out, int depth) {
+    if (++values_ > json_values_max) return false;
     const std::string_view token = trimmed(value.raw_json_token());
     switch (token.front()) {
       case '{':
@@ -196,13 +197,14 @@ class Reader {
 
   ondemand::parser& parser_;
   std::string& padded_;
+  std::size_t values_ = 0;
 };
 
 Error refusal(std::string_view text) {
   const auto fault = find_fault(text);
   if (!fault) {
     return {ErrorCode::resource, "JSON text", fmt::format("{} bytes", text.size()),
-            "less than 4 GiB and memory to read it"};
+            fmt::format("at most {} values, less than 4 GiB and memory to read it", json_values_max)};
   }
   std::string found = "the end of the text";
   if (fault->at < text.size()) {

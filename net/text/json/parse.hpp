@@ -8,6 +8,7 @@
 #include "engram/error.hpp"
 #include "net/text/json/value.hpp"
 
+#include <cstddef>
 #include <string_view>
 
 namespace tandem::net::text {
@@ -15,8 +16,13 @@ namespace tandem::net::text {
 // Objects and arrays inside each other that a request may have.
 inline constexpr int json_depth_max = 128;
 
+// Values of one document. A value takes about a hundred bytes: this, not the bytes of the text, bounds the memory. The
+// largest honest documents (a vocabulary with its merges, a prompt of ids) have about a third of it.
+inline constexpr std::size_t json_values_max = 2'000'000;
+
 // Returns the document; any thread may call. Errors: bad_format, with the byte offset of the first fault in `where` and
-// what stood there in `found`; resource for a text of 4 GiB or more, or without memory for the reader's buffers.
+// what stood there in `found`; resource for more than json_values_max values, for a text of 4 GiB or more, or without
+// memory for the reader's buffers.
 Result<Json> parse_json(std::string_view text);
 
 // Returns whether `text` is one JSON document by the same rules (white space around it allowed).
