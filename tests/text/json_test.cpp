@@ -129,6 +129,16 @@ BOOST_AUTO_TEST_CASE(nesting_is_allowed_to_128_levels_and_not_to_129) {
   BOOST_TEST(!is_json(std::string(1 << 20, '[')));
 }
 
+BOOST_AUTO_TEST_CASE(a_document_has_as_many_values_as_memory_is_meant_for_and_no_more) {
+  std::string most = "[";
+  for (std::size_t i = 2; i < json_values_max; ++i) most += "0,";
+  BOOST_TEST(is_json(most + "0]"));
+  const auto refused = parse_json(most + "0,0]");
+  BOOST_REQUIRE(refused.has_error());
+  BOOST_TEST((refused.error().code == ErrorCode::resource));
+  BOOST_TEST(refused.error().message().find("2000000 values") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(an_integer_may_be_spelled_with_a_point_but_not_have_a_fraction) {
   BOOST_TEST(to_integer({"7"}).value() == 7);
   BOOST_TEST(to_integer({"7.0"}).value() == 7);
