@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/exl3_product.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
 namespace tandem::gpu {
 namespace {
 
 void multiply(CpuContext& context, RowList x, const Linear& weight, bool round, const Tensor& y) {
+  if (weight.format == WeightFormat::exl3) return cpu_exl3_linear(context, x, weight, round, y);
   const std::int64_t panels = (weight.n + panel_cols - 1) / panel_cols;
   const std::int64_t macs = static_cast<std::int64_t>(x.size()) * panel_cols * weight.k;
   context.pool.for_each_unit(panels, unit_grain(macs), [&](int worker, std::int64_t panel) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/exl3_moe.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
 namespace tandem::gpu {
@@ -166,6 +167,7 @@ void lower_finished(Work& work, int worker, std::int64_t first, std::int64_t cou
 
 void cpu_moe(CpuContext& context, const MoeCall& call) {
   if (call.x.rows == 0) return;
+  if (has_exl3_experts(call)) return cpu_exl3_moe(context, call);
   Work work{call, context, make_plan(call), call.weights->experts.front().w1.n, {}, {}};
   work.h.resize(static_cast<std::size_t>(work.plan.products * work.inter));
   const auto panel_floats = static_cast<std::size_t>(2 * work.plan.products * panel_cols);
