@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -22,7 +24,8 @@
 namespace tandem::engram {
 namespace {
 
-constexpr int depth_max = 512;  // 32 MiB of buffers; drives saturate far below
+constexpr std::chrono::seconds read_limit{30};  // a drive that is silent for so long is gone
+constexpr int depth_max = 512;                  // 32 MiB of buffers; drives saturate far below
 
 std::string reason(int error) {
   return std::generic_category().message(error);
@@ -31,11 +34,14 @@ std::string reason(int error) {
 class UringEngine final : public IoEngine {
  public:
   explicit UringEngine(int depth)
-      : memory_(static_cast<std::size_t>(depth) * slot_bytes), slots_(static_cast<std::size_t>(depth)) {}
+      : memory_(std::make_unique<AlignedBuffer>(static_cast<std::size_t>(depth) * slot_bytes)),
+        slots_(static_cast<std::size_t>(depth)) {}
   UringEngine(const UringEngine&) = delete;
   UringEngine& operator=(const UringEngine&) = delete;
   ~UringEngine() override {
     if (is_open_) io_uring_queue_exit(&ring_);
+    // Reads that never came back may still write: their memory is given up, not given to somebody else.
+    if (broken_) static_cast<void>(memory_.release());
   }
 
   Result<void> open() {
@@ -83,7 +89,7 @@ class UringEngine final : public IoEngine {
   };
 
   std::span<std::byte> buffer(std::size_t slot) const noexcept {
-    return memory_.span().subspan(slot * slot_bytes, slot_bytes);
+    return memory_->span().subspan(slot * slot_bytes, slot_bytes);
   }
 
   void start(std::size_t slot, Batch& batch) {
@@ -109,7 +115,12 @@ class UringEngine final : public IoEngine {
 
   Result<void> wait_for_one() {
     for (;;) {
-      const int result = io_uring_submit_and_wait(&ring_, 1);
+      __kernel_timespec limit{read_limit.count(), 0};
+      io_uring_cqe* first = nullptr;
+      const int result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, &limit, nullptr);
+      if (result == -ETIME) {
+        return Error{ErrorCode::timeout, "io_uring", fmt::format("no read ended within {} s", read_limit.count()), ""};
+      }
       if (result >= 0) return {};
       const bool is_passing = result == -EINTR || result == -EAGAIN || result == -EBUSY;
       if (!is_passing) return Error{ErrorCode::io, "io_uring", "submit: " + reason(-result), ""};
@@ -155,7 +166,7 @@ class UringEngine final : public IoEngine {
   }
 
   std::mutex mutex_;  // held for a whole run()
-  AlignedBuffer memory_;
+  std::unique_ptr<AlignedBuffer> memory_;
   std::vector<Slot> slots_;
   io_uring ring_{};
   bool is_open_ = false;

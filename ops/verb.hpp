@@ -20,5 +20,6 @@ void add_serve(CLI::App& app, Run& run);
 void add_worker(CLI::App& app, Run& run);
 void add_trace(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
+void add_pack(CLI::App& app, Run& run);
 
 }  // namespace tandem::ops

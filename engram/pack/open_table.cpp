@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <system_error>
 
 #include "engram/pack/block_check.hpp"
 #include "engram/pack/fingerprint.hpp"
@@ -137,6 +137,24 @@ class Opening {
 Result<std::unique_ptr<RowStore>> open_table(const TableRequest& request, const std::shared_ptr<Storage>& storage,
                                              const Announce& announce) {
   return Opening(request, storage, announce).run();
+}
+
+std::vector<PackedCandidate> find_packed_files(const std::filesystem::path& folder, const Geometry& geometry,
+                                               std::size_t layer_index) {
+  std::vector<PackedCandidate> found;
+  const int layer = geometry.layers[layer_index].layer;
+  for (int ranks = 1; ranks <= geometry.columns(); ++ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto file = folder / packed_file_name(layer, rank, ranks);
+      std::error_code unknown;
+      if (!std::filesystem::exists(file, unknown)) continue;
+      // A rank that would own nothing has no packed file, whatever a file's name says.
+      if (const auto owned = geometry.owned(layer_index, rank, ranks)) {
+        found.push_back({file, owned->first_row, owned->last_row});
+      }
+    }
+  }
+  return found;
 }
 
 std::string packed_file_name(int layer, int rank, int ranks) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "engram/geometry.hpp"
 #include "engram/row_store.hpp"
 
 namespace tandem::engram {
@@ -31,6 +32,11 @@ using Announce = std::function<void(const std::string&)>;
 // Errors: corrupt (checksums, rows), bad_format (truncated), io, and those of open_shard_store().
 Result<std::unique_ptr<RowStore>> open_table(const TableRequest& request, const std::shared_ptr<Storage>& storage,
                                              const Announce& announce);
+
+// Returns the packed files of a layer that lie in a folder, whatever the rank and the number of ranks in their names,
+// with the rows that such a rank owns. Nothing if there is no such folder.
+std::vector<PackedCandidate> find_packed_files(const std::filesystem::path& folder, const Geometry& geometry,
+                                               std::size_t layer_index);
 
 // Returns the name under which pack writes and serving looks: "engram-l<layer>-r<rank>of<ranks>.bin".
 std::string packed_file_name(int layer, int rank, int ranks);

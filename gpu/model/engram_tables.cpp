@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "engram/hash.hpp"
+#include "engram/pack/open_table.hpp"
 #include "engram/storage.hpp"
-#include "gpu/checkpoint/engram_extents.hpp"
+#include "gpu/model/engram_sources.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -16,42 +17,27 @@ namespace {
 // A drive that needs longer than this for one step's rows is broken.
 constexpr std::chrono::seconds read_timeout{60};
 
-engram::FileExtent file_extent(const RowExtent& extent) {
-  return {extent.file, extent.offset, static_cast<std::uint64_t>(extent.rows * extent.row_bytes)};
-}
-
-// Opens every table of the checkpoint and looks at a sample of its rows.
+// Opens every table, packed rows where there are right ones, and looks at a sample of its rows.
 Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelConfig& config,
-                                                                   const Checkpoint& checkpoint) {
-  const auto extents = find_engram_extents(checkpoint, config);
-  if (!extents) return extents.error();
-  const auto storage = std::make_shared<engram::Storage>();
+                                                                   const Checkpoint& checkpoint,
+                                                                   const engram::Geometry& geometry,
+                                                                   const EngramTableOptions& options) {
+  const auto sources = find_engram_sources(config, checkpoint);
+  if (!sources) return sources.error();
+  engram::StorageOptions storage_options;
+  storage_options.announce = options.announce;
+  const auto storage = std::make_shared<engram::Storage>(storage_options);
+  const auto& folder = options.packed_folder.empty() ? checkpoint.folder() : options.packed_folder;
   std::vector<std::unique_ptr<engram::RowStore>> stores;
-  for (const EngramExtents& extent : *extents) {
-    engram::ShardTable table;
-    table.shape.head_dim = config.engram.head_dim;
-    table.rows = extent.codes.rows;
-    table.codes = file_extent(extent.codes);
-    table.scales = file_extent(extent.scales);
-    auto store = engram::open_shard_store(table, storage);
+  for (std::size_t table = 0; table < sources->size(); ++table) {
+    const engram::TableRequest request{geometry.layers[table].layer, (*sources)[table],
+                                       engram::find_packed_files(folder, geometry, table)};
+    auto store = engram::open_table(request, storage, options.announce);
     if (!store) return store.error();
     if (auto ok = engram::check_rows(**store); !ok) return ok.error();
     stores.push_back(std::move(*store));
   }
   return stores;
-}
-
-engram::GeometrySpec geometry_spec(const EngramConfig& config, engram::ClassId pad_class) {
-  engram::GeometrySpec spec;
-  spec.layers = config.layers;
-  spec.rows = config.rows;
-  spec.max_ngram = config.max_ngram;
-  spec.heads = config.heads;
-  spec.head_dim = config.head_dim;
-  spec.vocab_size = config.vocab_size;
-  spec.compressed_vocab_size = config.compressed_vocab_size;
-  spec.pad_class = pad_class;
-  return spec;
 }
 
 }  // namespace
@@ -69,14 +55,15 @@ EngramTables::EngramTables(const ModelConfig& config, engram::TokenMap map, engr
       reader_(std::move(stores)) {}
 
 Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& config, const Checkpoint& checkpoint,
-                                                         const std::filesystem::path& cache_folder) {
+                                                         const std::filesystem::path& cache_folder,
+                                                         const EngramTableOptions& options) {
   const auto cache = cache_folder.empty() ? cache_folder : cache_folder / "engram_token_map.i32";
   auto map =
       engram::TokenMap::open(checkpoint.folder(), cache, {config.vocab_size, config.engram.compressed_vocab_size});
   if (!map) return map.error();
-  auto geometry = engram::Geometry::make(geometry_spec(config.engram, map->class_of(config.engram.pad_token_id)));
+  auto geometry = make_engram_geometry(config.engram, map->class_of(config.engram.pad_token_id));
   if (!geometry) return geometry.error();
-  auto stores = open_stores(config, checkpoint);
+  auto stores = open_stores(config, checkpoint, *geometry, options);
   if (!stores) return stores.error();
   return std::unique_ptr<EngramTables>(
       new EngramTables(config, std::move(*map), std::move(*geometry), std::move(*stores)));

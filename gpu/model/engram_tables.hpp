@@ -7,7 +7,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engram/geometry.hpp"
@@ -37,13 +39,20 @@ class EngramRequest {
   std::vector<engram::Ticket> tickets_;
 };
 
+struct EngramTableOptions {
+  std::filesystem::path packed_folder;  // where packed files may lie; empty = the model folder
+  // Told about fallbacks and about files that are passed over; may be empty.
+  std::function<void(const std::string&)> announce;
+};
+
 class EngramTables {
  public:
-  // Opens the tables where the checkpoint keeps them. `cache_folder` may keep a token map built from tokenizer.json
-  // (empty: not kept). Errors: those of TokenMap, Geometry and RowStore; not_found or mismatch for a missing or
-  // misshapen table.
+  // Opens the tables: packed files where they are right, the checkpoint's shards otherwise. `cache_folder` may keep a
+  // token map built from tokenizer.json (empty: not kept). Errors: those of TokenMap, Geometry, open_table and
+  // RowStore; not_found or mismatch for a missing or misshapen table.
   static Result<std::unique_ptr<EngramTables>> open(const ModelConfig& config, const Checkpoint& checkpoint,
-                                                    const std::filesystem::path& cache_folder);
+                                                    const std::filesystem::path& cache_folder,
+                                                    const EngramTableOptions& options = {});
 
   // Returns the index of an Engram layer among all Engram layers; requires that `layer` is one.
   std::size_t table_of(int layer) const noexcept;

@@ -14,6 +14,7 @@
 #include "gpu/machine_limits.hpp"
 #include "gpu/step_cost.hpp"
 #include "ops/verb.hpp"
+#include "ops/verbs/bench_engram.hpp"
 
 namespace tandem::ops {
 
@@ -205,7 +206,7 @@ int bench(const Arguments& arguments) {
 void add_bench(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = app.add_subcommand("bench", "measure prefill and decode speed as shares of this machine's limits");
-  verb->add_option("--model", arguments->model, "model folder")->required();
+  verb->add_option("--model", arguments->model, "model folder");
   verb->add_option("--numerics", arguments->numerics, "serve, s32 or noq8")->capture_default_str();
   verb->add_option("--ranks", arguments->ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
   verb->add_option("--threads", arguments->threads, "compute threads of one rank; 0 = cores / ranks")
@@ -221,7 +222,12 @@ void add_bench(CLI::App& app, Run& run) {
       ->check(CLI::Range(0, 5))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line");
-  verb->callback([arguments, &run] { run = [arguments] { return bench(*arguments); }; });
+  add_bench_engram(*verb, run);
+  verb->callback([arguments, verb, &run] {
+    if (!verb->get_subcommands().empty()) return;  // it has set `run` already
+    if (arguments->model.empty()) throw CLI::RequiredError("--model");
+    run = [arguments] { return bench(*arguments); };
+  });
 }
 
 }  // namespace tandem::ops
