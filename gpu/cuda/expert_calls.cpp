@@ -12,8 +12,9 @@ namespace {
 constexpr std::int64_t chunk_rows = 128;  // products take 4 * slices * D * (slots + 1) bytes a row: 37 MB at full size
 
 bool is_aligned(const ExpertWeights& expert) {
-  const auto whole = [](const Linear& weight) { return weight.k % 16 == 0; };
-  return whole(expert.w1) && whole(expert.w3) && std::all_of(expert.w2.slices.begin(), expert.w2.slices.end(), whole);
+  const auto& slices = expert.w2.slices;
+  return has_aligned_rows(expert.w1) && has_aligned_rows(expert.w3) &&
+         std::all_of(slices.begin(), slices.end(), has_aligned_rows);
 }
 
 std::vector<ExpertMatrices> matrices_of(const MoeWeights& weights) {

@@ -1,8 +1,8 @@
 // Mixture of experts in three passes over the uses of experts (a use is one slot of one row):
 //
 //   plan     uses sorted by expert, cut into tiles of up to 4 uses
-//   raise    h = weight * silu(x w1^T) (x w3^T)     a block is a tile and 64 of the intermediate channels
-//   lower    one FP32 product a use and K slice      a block is a tile and 64 of the hidden channels
+//   raise    h = weight * silu(x w1^T) (x w3^T)     a block is a tile and 8 of the intermediate channels, one warp
+//   lower    one FP32 product a use and K slice      a block is a tile and 8 of the hidden channels, one warp
 //   combine  y = sum over a row's slots in slot order, then the shared expert
 //
 // Shapes   x [T, D], slots 6, inter 2304 / R, experts up to 1024, T at most some hundred rows a call.
@@ -10,16 +10,13 @@
 //          on how uses are grouped.
 // Bytes    a used expert's three matrices once per tile: 0.75 * D * inter * 3 at FP4 with scales; products
 //          4 * slices * D a use, written and read once.
-// Limit    few rows: memory latency of the weights; many rows: FP32 multiply-adds.
+// Limit    few rows: memory; many rows: FP32 multiply-adds.
 // Plain    gpu/cpu/moe_ops.cpp; the test is bit equality.
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
 namespace {
-
-constexpr int threads = 256;
-constexpr int block_outputs = threads / quarter;
 
 struct PlanWork {
   const std::int32_t* ids;
@@ -83,20 +80,21 @@ __device__ bool load_tile(const ExpertPlan& plan, ExpertTile& tile, int (&uses)[
 }
 
 template <WeightFormat format, int rows>
-__global__ void __launch_bounds__(threads) raise_kernel(RaiseWork work) {
+__global__ void __launch_bounds__(warp_size) raise_kernel(RaiseWork work) {
+  extern __shared__ __align__(16) unsigned char staging[];
   ExpertTile tile;
   int uses[rows];
   if (!load_tile<rows>(work.plan, tile, uses)) return;
   const ExpertMatrices& expert = work.experts[tile.expert];
-  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
-  const std::int64_t out = wanted < expert.w1.n ? wanted : expert.w1.n - 1;
+  const std::int64_t first_output = blockIdx.x * std::int64_t{warp_outputs};
+  const std::int64_t out = first_output + threadIdx.x / quarter;
   const float* inputs[rows];
 #pragma unroll
   for (int r = 0; r < rows; ++r) inputs[r] = row_of(work.x, uses[r] / work.slots);
   float gate[rows], up[rows];
-  multiply_rows<format, rows>(inputs, expert.w1, out, gate);
-  multiply_rows<format, rows>(inputs, expert.w3, out, up);
-  if (threadIdx.x % quarter != 0 || wanted >= expert.w1.n) return;
+  multiply_rows<format, rows>(inputs, expert.w1, first_output, staging, gate);
+  multiply_rows<format, rows>(inputs, expert.w3, first_output, staging, up);
+  if (threadIdx.x % quarter != 0 || out >= expert.w1.n) return;
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     if (r >= tile.count) continue;
@@ -106,7 +104,8 @@ __global__ void __launch_bounds__(threads) raise_kernel(RaiseWork work) {
 }
 
 template <WeightFormat format, int rows>
-__global__ void __launch_bounds__(threads) lower_kernel(LowerWork work) {
+__global__ void __launch_bounds__(warp_size) lower_kernel(LowerWork work) {
+  extern __shared__ __align__(16) unsigned char staging[];
   ExpertTile tile;
   int uses[rows];
   if (!load_tile<rows>(work.plan, tile, uses)) return;
@@ -114,14 +113,14 @@ __global__ void __launch_bounds__(threads) lower_kernel(LowerWork work) {
   const int slice = static_cast<int>(blockIdx.z);
   const Matrix& w = expert.w2[slice];
   const std::int64_t k_first = slice == 0 ? 0 : expert.w2[0].k;
-  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
-  const std::int64_t out = wanted < w.n ? wanted : w.n - 1;
+  const std::int64_t first_output = blockIdx.x * std::int64_t{warp_outputs};
+  const std::int64_t out = first_output + threadIdx.x / quarter;
   const float* inputs[rows];
 #pragma unroll
   for (int r = 0; r < rows; ++r) inputs[r] = row_of(work.h, uses[r]) + k_first;
   float sums[rows];
-  multiply_rows<format, rows>(inputs, w, out, sums);
-  if (threadIdx.x % quarter != 0 || wanted >= w.n) return;
+  multiply_rows<format, rows>(inputs, w, first_output, staging, sums);
+  if (threadIdx.x % quarter != 0 || out >= w.n) return;
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     if (r < tile.count) row_of(work.products, slice * work.h.rows + uses[r])[out] = sums[r];
@@ -131,23 +130,23 @@ __global__ void __launch_bounds__(threads) lower_kernel(LowerWork work) {
 __global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, Tensor h) {
   const float *g = row_of(gate, blockIdx.x), *u = row_of(up, blockIdx.x);
   float* out = row_of(h, blockIdx.x);
-  for (std::int64_t i = threadIdx.x; i < h.cols; i += blockDim.x) out[i] = rounded(gated(g[i], u[i], limit), round);
+  for_each_column(h.cols, [&](std::int64_t i) { out[i] = rounded(gated(g[i], u[i], limit), round); });
 }
 
 __global__ void gate_uses_kernel(GateUsesWork work) {
   const float *g = row_of(work.gate, blockIdx.x), *u = row_of(work.up, blockIdx.x);
   float* h = row_of(work.h, blockIdx.x);
   const float weight = work.weights[work.uses[blockIdx.x]];
-  for (std::int64_t i = threadIdx.x; i < work.h.cols; i += blockDim.x) {
+  for_each_column(work.h.cols, [&](std::int64_t i) {
     const float value = gated(rounded(g[i], work.round), rounded(u[i], work.round), work.limit);
     h[i] = rounded(value * weight, work.round);
-  }
+  });
 }
 
 __global__ void combine_kernel(CombineWork work) {
   const std::int64_t t = blockIdx.x, uses = work.rows * work.slots;
   const int blocks = work.is_finished ? 1 : work.slices;
-  for (std::int64_t i = threadIdx.x; i < work.out.cols; i += blockDim.x) {
+  for_each_column(work.out.cols, [&](std::int64_t i) {
     for (int s = 0; s < blocks; ++s) {
       const auto product = [&](const Tensor& all, std::int64_t at, std::int64_t count) {
         float value = row_of(all, s * count + at)[i];
@@ -163,7 +162,7 @@ __global__ void combine_kernel(CombineWork work) {
       if (work.shared.data != nullptr) sum += product(work.shared, t, work.rows);
       row_of(work.out, s * work.out_stride_rows + t)[i] = rounded(sum, work.is_finished && work.round);
     }
-  }
+  });
 }
 
 // Calls launch.operator()<format, tile rows>() for the work's format and tile.
@@ -194,7 +193,7 @@ cudaError_t dispatch(const Work& work, const Launch& launch) {
 }
 
 unsigned output_blocks(std::int64_t outputs) {
-  return static_cast<unsigned>((outputs + block_outputs - 1) / block_outputs);
+  return static_cast<unsigned>((outputs + warp_outputs - 1) / warp_outputs);
 }
 
 }  // namespace
@@ -210,30 +209,32 @@ cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, in
 
 cudaError_t raise(cudaStream_t stream, const RaiseWork& work) {
   const dim3 grid(output_blocks(work.h.cols), static_cast<unsigned>(work.plan.tiles_max));
-  return dispatch(
-      work, [&]<WeightFormat format, int rows>() { raise_kernel<format, rows><<<grid, threads, 0, stream>>>(work); });
+  return dispatch(work, [&]<WeightFormat format, int rows>() {
+    raise_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(work);
+  });
 }
 
 cudaError_t lower(cudaStream_t stream, const LowerWork& work) {
   const dim3 grid(output_blocks(work.products.cols), static_cast<unsigned>(work.plan.tiles_max),
                   static_cast<unsigned>(work.slices));
-  return dispatch(
-      work, [&]<WeightFormat format, int rows>() { lower_kernel<format, rows><<<grid, threads, 0, stream>>>(work); });
+  return dispatch(work, [&]<WeightFormat format, int rows>() {
+    lower_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(work);
+  });
 }
 
 cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, float limit, bool round,
                    const Tensor& h) {
-  swiglu_kernel<<<static_cast<unsigned>(h.rows), threads, 0, stream>>>(gate, up, limit, round, h);
+  swiglu_kernel<<<row_grid(h.rows, h.cols), row_threads, 0, stream>>>(gate, up, limit, round, h);
   return cudaGetLastError();
 }
 
 cudaError_t gate_uses(cudaStream_t stream, const GateUsesWork& work) {
-  gate_uses_kernel<<<static_cast<unsigned>(work.h.rows), threads, 0, stream>>>(work);
+  gate_uses_kernel<<<row_grid(work.h.rows, work.h.cols), row_threads, 0, stream>>>(work);
   return cudaGetLastError();
 }
 
 cudaError_t combine(cudaStream_t stream, const CombineWork& work) {
-  combine_kernel<<<static_cast<unsigned>(work.rows), threads, 0, stream>>>(work);
+  combine_kernel<<<row_grid(work.rows, work.out.cols), row_threads, 0, stream>>>(work);
   return cudaGetLastError();
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int threads = 1024;
 constexpr int warps = threads / warp_size;
 constexpr int bins = 256;
-constexpr int per_thread = 4;  // consecutive scores of one thread when indices are written
+constexpr int per_thread = 8;  // consecutive scores of one thread; lists begin on 16 bytes
 
 // Maps finite floats and +infinity to integers of the same order, -0 and +0 to the same; what may not be chosen to 0.
 __device__ unsigned key_of(float score) {
@@ -42,14 +42,41 @@ struct Shared {
   int remaining;
 };
 
+// Keys of this thread's consecutive scores in the part of the list that begins at `first`; 0 behind the end.
+__device__ void load_keys(const float* scores, std::int64_t n, std::int64_t first, unsigned (&keys)[per_thread]) {
+  const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
+#pragma unroll
+  for (int i = 0; i < per_thread; i += 4) {
+    if (own + i + 4 <= n) {
+      const float4 four = *reinterpret_cast<const float4*>(scores + own + i);
+      keys[i] = key_of(four.x);
+      keys[i + 1] = key_of(four.y);
+      keys[i + 2] = key_of(four.z);
+      keys[i + 3] = key_of(four.w);
+      continue;
+    }
+#pragma unroll
+    for (int j = i; j < i + 4; ++j) keys[j] = own + j < n ? key_of(scores[own + j]) : 0;
+  }
+}
+
 // Counts byte `shift / 8` of the keys whose higher bytes equal `prefix`'s.
 __device__ void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
   for (int i = threadIdx.x; i < bins; i += threads) shared.counts[i] = 0;
   __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < n; i += threads) {
-    const unsigned key = key_of(scores[i]);
-    const bool fits = key != 0 && (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8));
-    if (fits) atomicAdd(&shared.counts[key >> shift & 0xFFU], 1);
+  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
+    unsigned keys[per_thread];
+    load_keys(scores, n, first, keys);
+#pragma unroll
+    for (int i = 0; i < per_thread; ++i) {
+      const bool fits = keys[i] != 0 && (shift == 24 || keys[i] >> (shift + 8) == prefix >> (shift + 8));
+      // Scores are alike, so whole warps meet in one bin: one thread adds for all of them.
+      const int bin = fits ? static_cast<int>(keys[i] >> shift & 0xFFU) : bins;
+      const unsigned same = __match_any_sync(full_warp, bin);
+      if (fits && static_cast<int>(threadIdx.x) % warp_size == __ffs(static_cast<int>(same)) - 1) {
+        atomicAdd(&shared.counts[bin], __popc(same));
+      }
+    }
   }
   __syncthreads();
 }
@@ -101,8 +128,8 @@ __device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, S
     const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
     unsigned keys[per_thread];
     int equal = 0, chosen = 0, total = 0;
+    load_keys(scores, n, first, keys);
     for (int i = 0; i < per_thread; ++i) {
-      keys[i] = own + i < n ? key_of(scores[own + i]) : 0;
       equal += keys[i] != 0 && keys[i] == choice.threshold ? 1 : 0;
     }
     int rank = ties + scan(equal, shared, total);

@@ -5,6 +5,8 @@
 // bits. A half-warp holds the 16 lanes of one sum; two sums run side by side in a warp.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "gpu/numeric/bf16.hpp"
@@ -70,6 +72,21 @@ __device__ inline float at_least(float x, float limit) {
 
 __device__ inline float rounded(float x, bool round) {
   return round ? round_to_bf16(x) : x;
+}
+
+// ---- element by element: a block has 256 columns of one row ----
+
+inline constexpr int row_threads = 256;
+
+inline dim3 row_grid(std::int64_t rows, std::int64_t cols) {
+  return {static_cast<unsigned>(rows), static_cast<unsigned>((cols + row_threads - 1) / row_threads)};
+}
+
+// Calls body(i) for this block's columns; blockIdx.x is the row.
+template <class Body>
+__device__ void for_each_column(std::int64_t cols, const Body& body) {
+  const std::int64_t i = blockIdx.y * std::int64_t{row_threads} + threadIdx.x;
+  if (i < cols) body(i);
 }
 
 }  // namespace tandem::gpu::cuda

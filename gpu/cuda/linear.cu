@@ -12,20 +12,18 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr int block_outputs = threads / quarter;
-
 template <WeightFormat format, int rows>
-__global__ void __launch_bounds__(threads) multiply_kernel(Tensor x, Matrix w, bool round, Tensor y) {
-  const std::int64_t wanted = blockIdx.x * std::int64_t{block_outputs} + threadIdx.x / quarter;
-  const std::int64_t out = wanted < w.n ? wanted : w.n - 1;  // idle threads repeat the last output
+__global__ void __launch_bounds__(warp_size) multiply_kernel(Tensor x, Matrix w, bool round, Tensor y) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const std::int64_t first_output = blockIdx.x * std::int64_t{warp_outputs};
   const std::int64_t first = blockIdx.y * std::int64_t{rows};
   const float* inputs[rows];
 #pragma unroll
   for (int r = 0; r < rows; ++r) inputs[r] = row_of(x, first + r < x.rows ? first + r : x.rows - 1);
   float sums[rows];
-  multiply_rows<format, rows>(inputs, w, out, sums);
-  if (threadIdx.x % quarter != 0 || wanted >= w.n) return;
+  multiply_rows<format, rows>(inputs, w, first_output, shared, sums);
+  const std::int64_t out = first_output + threadIdx.x / quarter;
+  if (threadIdx.x % quarter != 0 || out >= w.n) return;
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     if (first + r < x.rows) row_of(y, first + r)[out] = rounded(sums[r], round);
@@ -34,9 +32,9 @@ __global__ void __launch_bounds__(threads) multiply_kernel(Tensor x, Matrix w, b
 
 template <WeightFormat format, int rows>
 cudaError_t launch(cudaStream_t stream, const Tensor& x, const Matrix& w, bool round, const Tensor& y) {
-  const dim3 grid(static_cast<unsigned>((w.n + block_outputs - 1) / block_outputs),
+  const dim3 grid(static_cast<unsigned>((w.n + warp_outputs - 1) / warp_outputs),
                   static_cast<unsigned>((x.rows + rows - 1) / rows));
-  multiply_kernel<format, rows><<<grid, threads, 0, stream>>>(x, w, round, y);
+  multiply_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(x, w, round, y);
   return cudaGetLastError();
 }
 
@@ -51,13 +49,13 @@ cudaError_t launch_rows(cudaStream_t stream, const Tensor& x, const Matrix& w, b
 __global__ void fake_q8_kernel(Tensor x, Tensor to) {
   const float* from = row_of(x, blockIdx.x);
   float* out = row_of(to, blockIdx.x);
-  for (std::int64_t i = threadIdx.x; i < (x.cols + 31) / 32 * 32; i += blockDim.x) {
+  for_each_column((x.cols + 31) / 32 * 32, [&](std::int64_t i) {
     const float value = i < x.cols ? from[i] : 0.0F;
     const unsigned floor = __float_as_uint(1e-4F), own = __float_as_uint(value) & ~f32_sign_bit;
     const unsigned largest = __reduce_max_sync(full_warp, own > floor ? own : floor);
     const float scale = e8m0_to_float(e8m0_ceil(__uint_as_float(largest) * (1.0F / 448.0F)));
     if (i < x.cols) out[i] = round_to_e4m3(value / scale) * scale;
-  }
+  });
 }
 
 }  // namespace
@@ -80,7 +78,7 @@ cudaError_t multiply(cudaStream_t stream, const Tensor& x, const Linear& weight,
 }
 
 cudaError_t fake_q8(cudaStream_t stream, const Tensor& x, const Tensor& to) {
-  fake_q8_kernel<<<static_cast<unsigned>(x.rows), 256, 0, stream>>>(x, to);
+  fake_q8_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x, to);
   return cudaGetLastError();
 }
 

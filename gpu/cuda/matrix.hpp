@@ -15,12 +15,18 @@ struct Matrix {
   const std::uint8_t* scales = nullptr;
   std::int64_t n = 0, k = 0;
   std::int64_t scale_cols = 0;  // ceil(k / 32)
-  bool is_aligned = false;      // rows of W and of x may be read 4 values at a time, in groups of 16
+  bool is_aligned = false;      // rows of W, of its scales and of x may be copied 16 and 4 bytes at a time
 };
+
+// Whether every row of W begins on 16 bytes and every row of its scales on 4, and K is a whole number of 16 lanes.
+inline bool has_aligned_rows(const Linear& weight) {
+  return weight.k % (weight.is_low_precision() ? 128 : 16) == 0;
+}
 
 // Returns the kernels' view of `weight`, whose buffers lie on the device, for inputs with the given address and stride.
 inline Matrix matrix_of(const Linear& weight, const Tensor& x) {
-  const bool is_aligned = weight.k % 16 == 0 && x.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+  const bool is_aligned =
+      has_aligned_rows(weight) && x.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
   return {weight.codes.data.get(),
           weight.scales.as<const std::uint8_t>(),
           weight.n,

@@ -83,11 +83,12 @@ __global__ void __launch_bounds__(threads) split_mix_kernel(MixCall call) {
 __global__ void collapse_kernel(Tensor streams, Tensor pre, bool round, Tensor out) {
   const float *s = row_of(streams, blockIdx.x), *mix = row_of(pre, blockIdx.x);
   float* u = row_of(out, blockIdx.x);
-  for (std::int64_t i = threadIdx.x; i < out.cols; i += blockDim.x) {
+  for_each_column(out.cols, [&](std::int64_t i) {
     float sum = mix[0] * s[i];
+#pragma unroll 4
     for (std::int64_t j = 1; j < pre.cols; ++j) sum = fmaf(mix[j], s[j * out.cols + i], sum);
     u[i] = rounded(sum, round);
-  }
+  });
 }
 
 __global__ void expand_kernel(ExpandCall call) {
@@ -96,7 +97,7 @@ __global__ void expand_kernel(ExpandCall call) {
   float* s = row_of(call.streams, blockIdx.x);
   const float *y = row_of(call.y, blockIdx.x), *post = row_of(call.post, blockIdx.x);
   const float* comb = row_of(call.comb, blockIdx.x);
-  for (std::int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+  for_each_column(width, [&](std::int64_t i) {
     float old[mhc_streams_max];
 #pragma unroll
     for (int j = 0; j < mhc_streams_max; ++j) old[j] = j < mult ? s[j * width + i] : 0.0F;
@@ -108,7 +109,7 @@ __global__ void expand_kernel(ExpandCall call) {
       }
       s[k * width + i] = rounded(sum, call.round);
     }
-  }
+  });
 }
 
 }  // namespace
@@ -120,13 +121,13 @@ cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
 }
 
 cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out) {
-  collapse_kernel<<<static_cast<unsigned>(out.rows), threads, 0, stream>>>(streams, pre, round, out);
+  collapse_kernel<<<row_grid(out.rows, out.cols), row_threads, 0, stream>>>(streams, pre, round, out);
   return cudaGetLastError();
 }
 
 cudaError_t expand(cudaStream_t stream, const ExpandCall& call) {
   if (call.post.cols > mhc_streams_max) return cudaErrorNotSupported;
-  expand_kernel<<<static_cast<unsigned>(call.y.rows), threads, 0, stream>>>(call);
+  expand_kernel<<<row_grid(call.y.rows, call.y.cols), row_threads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 

@@ -13,7 +13,7 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 512;
 constexpr std::int64_t shared_floats = 12288;  // 48 KiB: what a kernel may have without asking
 
 __device__ float* row_memory() {
@@ -29,6 +29,7 @@ std::size_t row_bytes(std::int64_t cols) {
 __device__ const float* near_row(const float* row, std::int64_t cols) {
   if (cols > shared_floats) return row;
   float* copy = row_memory();
+#pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) copy[i] = row[i];
   __syncthreads();
   return copy;
@@ -44,6 +45,7 @@ __global__ void rmsnorm_kernel(NormCall call) {
   }
   __syncthreads();
   float* y = row_of(call.y, blockIdx.x);
+#pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
     y[i] = rounded(x[i] * factor * call.weight[i], call.round);
   }
@@ -101,6 +103,7 @@ __global__ void best_of_sum_kernel(BestCall call) {
   const float *a = row_of(call.a, r), *b = row_of(call.b, r);
   float* out = row_of(call.sums, r);
   Best best{-FLT_MAX, -1};
+#pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < call.sums.cols; i += blockDim.x) {
     out[i] = a[i] + b[i];
     best = better(best, {out[i], static_cast<std::int32_t>(i)});

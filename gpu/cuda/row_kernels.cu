@@ -4,31 +4,11 @@
 // Order    none: every element is computed by itself; sums of blocks add in block order.
 // Bytes    each input once, each output once.
 // Limit    launch latency up to some 100 rows, memory bandwidth above.
-#include <algorithm>
-
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/row_kernels.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {
-
-constexpr int threads = 256;
-
-// One block a row, as many threads as a row keeps busy.
-int row_threads(std::int64_t cols) {
-  const std::int64_t warps = std::clamp<std::int64_t>((cols + warp_size - 1) / warp_size, 1, threads / warp_size);
-  return static_cast<int>(warps) * warp_size;
-}
-
-unsigned blocks(std::int64_t count) {
-  return static_cast<unsigned>(count);
-}
-
-// Calls body(i) for the columns of this block's row.
-template <class Body>
-__device__ void for_each_column(std::int64_t cols, const Body& body) {
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) body(i);
-}
 
 __global__ void move_rows_kernel(const Move* moves, std::int64_t cols) {
   const Move move = moves[blockIdx.x];
@@ -104,43 +84,43 @@ __global__ void pool_pair_kernel(PairCall call) {
 }  // namespace
 
 cudaError_t move_rows(cudaStream_t stream, const Move* moves, std::int64_t count, std::int64_t cols) {
-  move_rows_kernel<<<blocks(count), row_threads(cols), 0, stream>>>(moves, cols);
+  move_rows_kernel<<<row_grid(count, cols), row_threads, 0, stream>>>(moves, cols);
   return cudaGetLastError();
 }
 
 cudaError_t scale(cudaStream_t stream, const Tensor& x, float factor, bool round) {
-  scale_kernel<<<blocks(x.rows), row_threads(x.cols), 0, stream>>>(x, factor, round);
+  scale_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x, factor, round);
   return cudaGetLastError();
 }
 
 cudaError_t sum_blocks(cudaStream_t stream, const Tensor& parts, bool round, const Tensor& sum) {
-  sum_blocks_kernel<<<blocks(sum.rows), row_threads(sum.cols), 0, stream>>>(parts, round, sum);
+  sum_blocks_kernel<<<row_grid(sum.rows, sum.cols), row_threads, 0, stream>>>(parts, round, sum);
   return cudaGetLastError();
 }
 
 cudaError_t round_bf16(cudaStream_t stream, const Tensor& x) {
-  round_kernel<<<blocks(x.rows), row_threads(x.cols), 0, stream>>>(x);
+  round_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x);
   return cudaGetLastError();
 }
 
 cudaError_t mean_streams(cudaStream_t stream, const Tensor& streams, int mult, bool round, const Tensor& out) {
-  mean_streams_kernel<<<blocks(streams.rows), row_threads(out.cols), 0, stream>>>(streams, mult, round, out);
+  mean_streams_kernel<<<row_grid(streams.rows, out.cols), row_threads, 0, stream>>>(streams, mult, round, out);
   return cudaGetLastError();
 }
 
 cudaError_t gather_rows(cudaStream_t stream, const std::uint16_t* table, const std::int32_t* ids, const Tensor& out) {
-  gather_rows_kernel<<<blocks(out.rows), row_threads(out.cols), 0, stream>>>(table, ids, out);
+  gather_rows_kernel<<<row_grid(out.rows, out.cols), row_threads, 0, stream>>>(table, ids, out);
   return cudaGetLastError();
 }
 
 cudaError_t rotate(cudaStream_t stream, const RotationCall& call) {
   const std::int64_t count = static_cast<std::int64_t>(call.heads) * call.pairs;
-  rotate_kernel<<<blocks(call.x.rows), row_threads(count), 0, stream>>>(call);
+  rotate_kernel<<<row_grid(call.x.rows, count), row_threads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 
 cudaError_t pool_pair(cudaStream_t stream, const PairCall& call) {
-  pool_pair_kernel<<<blocks(call.out.rows), row_threads(call.out.cols), 0, stream>>>(call);
+  pool_pair_kernel<<<row_grid(call.out.rows, call.out.cols), row_threads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 

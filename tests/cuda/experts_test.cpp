@@ -78,8 +78,10 @@ BOOST_AUTO_TEST_CASE(every_format_equals_the_cpu) {
   for (const WeightFormat format :
        {WeightFormat::fp4_block32, WeightFormat::fp8_block32, WeightFormat::bf16, WeightFormat::f32}) {
     for (const std::int64_t rows : {1, 2, 17}) {
-      for (const Numerics numerics : {served, reference, exact})
+      for (const Numerics numerics : {served, reference, exact}) {
         check_moe(format, {rows, 128, 64, 6, 2}, numerics, true);
+        check_moe(format, {rows, 384, 256, 5, 2}, numerics, true);  // rows of whole 16 bytes, scales of whole words
+      }
     }
   }
 }

@@ -201,6 +201,11 @@ BOOST_AUTO_TEST_CASE(attention_over_window_and_entries_equals_the_cpu) {
   check_attention(RecordFormat::w8, RecordFormat::n4, 8, 512, rows);
   check_attention(RecordFormat::f32, RecordFormat::f32, 9, 128, rows);
   check_attention(RecordFormat::f32, RecordFormat::f32, 1, 512, {rows[2]});
+  // Enough rows and heads that a head has one warp instead of eight.
+  std::vector<Attended> many;
+  for (int i = 0; i < 20; ++i) many.insert(many.end(), rows.begin(), rows.end());
+  check_attention(RecordFormat::w8, RecordFormat::n4, 5, 512, many);
+  check_attention(RecordFormat::w8, RecordFormat::n4, 9, 64, many);
 }
 
 BOOST_AUTO_TEST_CASE(chosen_entries_and_published_blocks_equal_the_cpu) {

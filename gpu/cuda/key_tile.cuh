@@ -1,0 +1,182 @@
+// A block of decoded keys in shared memory: where its values lie and how records get there.
+//
+// A word holds two channels of a key, 16 apart: word 16 i + l has channels l + 32 i and l + 32 i + 16. So the 16 lanes
+// of a dot product read neighbouring words, and two channels at once in the order of their lane. Words are two bf16
+// numbers (every dequantised value is one) or, for records that are not quantised, two f32.
+#pragma once
+
+#include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/records.cuh"
+
+namespace tandem::gpu::cuda {
+
+inline constexpr int key_block = 64;
+
+struct TileShape {
+  int dim = 0;     // channels of a key
+  int words = 0;   // of a key, channels rounded up to 32
+  int stride = 0;  // words from one key to the next: two neighbouring keys lie on different banks
+};
+
+inline TileShape tile_shape(int dim) {
+  TileShape shape;
+  shape.dim = dim;
+  shape.words = (dim + 31) / 32 * 16;
+  shape.stride = shape.words % 32 == 0 ? shape.words + 16 : shape.words;
+  return shape;
+}
+
+__device__ inline int channel_of(int word, int half) {
+  return word / lanes * 2 * lanes + half * lanes + word % lanes;
+}
+
+__device__ inline float2 unpacked(unsigned word) {
+  return {__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000U)};
+}
+__device__ inline float2 unpacked(float2 word) {
+  return word;
+}
+__device__ inline unsigned bf16_bits(float value) {
+  return __float_as_uint(value) >> 16;  // exact: the value is a bf16 number
+}
+__device__ inline void store(float low, float high, unsigned* word) {
+  *word = bf16_bits(low) | bf16_bits(high) << 16;
+}
+__device__ inline void store(float low, float high, float2* word) {
+  *word = {low, high};
+}
+
+struct KeyFormats {
+  RecordFormat window, entry;
+};
+
+// places[i] = the record of key first + i, for those of the next 64 that exist. Uses the first 64 threads.
+__device__ inline void find_records(const KeySource& keys, const KeyFormats& formats, int dim, std::int64_t first,
+                                    std::int64_t total, const std::byte** places) {
+  const std::int64_t key = first + threadIdx.x;
+  if (threadIdx.x >= key_block || key >= total) return;
+  if (key < keys.window_count) {
+    const std::int64_t slot = (keys.window_first + key) % keys.ring_slots;
+    places[threadIdx.x] = keys.ring + slot * bytes_of_record(formats.window, dim);
+    return;
+  }
+  const std::int32_t entry = keys.selected[key - keys.window_count];
+  const std::int64_t at = std::int64_t{keys.pages[entry / page_entries]} * page_entries + entry % page_entries;
+  places[threadIdx.x] = keys.pool + at * bytes_of_record(formats.entry, dim);
+}
+
+__device__ inline float value_of(RecordFormat format, const std::byte* record, int n, int i) {
+  if (i >= n) return 0.0F;
+  switch (format) {
+    case RecordFormat::f32:
+      return record_value<RecordFormat::f32>(record, n, i);
+    case RecordFormat::w8:
+      return record_value<RecordFormat::w8>(record, n, i);
+    case RecordFormat::n4:
+      return record_value<RecordFormat::n4>(record, n, i);
+    case RecordFormat::x4:
+      return record_value<RecordFormat::x4>(record, n, i);
+  }
+  return 0.0F;
+}
+
+// Any record of any size, a word a thread.
+template <class Word>
+__device__ void decode_key(RecordFormat format, const std::byte* record, const TileShape& shape, Word* key) {
+  for (int word = threadIdx.x % warp_size; word < shape.words; word += warp_size) {
+    store(value_of(format, record, shape.dim, channel_of(word, 0)),
+          value_of(format, record, shape.dim, channel_of(word, 1)), key + word);
+  }
+}
+
+// ---- records of 512 values: a thread of a warp takes 16 neighbouring channels ----
+
+inline constexpr int wide_dim = 512;
+
+struct RawPart {
+  uint4 codes;  // n4: two words
+  float scale;
+};
+
+__device__ inline RawPart load_part(RecordFormat format, const std::byte* record) {
+  const int i = static_cast<int>(threadIdx.x) % warp_size;
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(record);
+  if (format == RecordFormat::w8) {
+    return {reinterpret_cast<const uint4*>(codes)[i], e8m0_to_float(codes[wide_dim + i / 2])};
+  }
+  const uint2 nibbles = reinterpret_cast<const uint2*>(codes)[i];
+  return {{nibbles.x, nibbles.y, 0, 0}, decode_e4m3_pair(codes[wide_dim / 2 + i]).x};
+}
+
+// bf16 bits of the part's 16 values.
+__device__ inline void decode_part(RecordFormat format, const RawPart& part, unsigned (&bits)[16]) {
+  const unsigned codes[4] = {part.codes.x, part.codes.y, part.codes.z, part.codes.w};
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    float2 pair;
+    if (format == RecordFormat::w8) {
+      pair = decode_e4m3_pair(static_cast<std::uint16_t>(codes[j / 2] >> (16 * (j % 2))));
+    } else {
+      const unsigned byte = codes[j / 4] >> (8 * (j % 4));
+      pair = {decode_e2m1(byte), decode_e2m1(byte >> 4)};
+    }
+    bits[2 * j] = bf16_bits(pair.x * part.scale);
+    bits[2 * j + 1] = bf16_bits(pair.y * part.scale);
+  }
+}
+
+// Thread i holds channels 16 i .. 16 i + 15: an even thread the low halves of 16 words, the next one their high halves.
+// They swap what the other needs and store 8 words each.
+__device__ inline void store_part(const unsigned (&bits)[16], unsigned* key) {
+  const int i = static_cast<int>(threadIdx.x) % warp_size;
+  const bool is_odd = i % 2 != 0;
+  unsigned words[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const unsigned other = __shfl_xor_sync(full_warp, is_odd ? bits[j] : bits[8 + j], 1);
+    words[j] = is_odd ? other | bits[8 + j] << 16 : bits[j] | other << 16;
+  }
+  auto* to = reinterpret_cast<uint4*>(key + 8 * i);
+  to[0] = {words[0], words[1], words[2], words[3]};
+  to[1] = {words[4], words[5], words[6], words[7]};
+}
+
+// Decodes the `count` records at `places` into the tile, a warp a record; the first `in_window` are window records.
+__device__ inline void decode_keys(const std::byte* const* places, const KeyFormats& formats, int in_window, int count,
+                                   const TileShape& shape, unsigned* tile) {
+  constexpr int ahead = 4;  // records whose loads are in flight together
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, warps = static_cast<int>(blockDim.x) / warp_size;
+  const auto format_of = [&](int t) { return t < in_window ? formats.window : formats.entry; };
+  const bool is_wide = shape.dim == wide_dim && formats.window == RecordFormat::w8 &&
+                       (formats.entry == RecordFormat::w8 || formats.entry == RecordFormat::n4);
+  if (!is_wide) {
+    for (int t = warp; t < count; t += warps) decode_key(format_of(t), places[t], shape, tile + t * shape.stride);
+    return;
+  }
+  for (int first = warp; first < count; first += ahead * warps) {
+    RawPart parts[ahead];
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      const int t = first + a * warps;
+      if (t < count) parts[a] = load_part(format_of(t), places[t]);
+    }
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      const int t = first + a * warps;
+      if (t >= count) continue;
+      unsigned bits[16];
+      decode_part(format_of(t), parts[a], bits);
+      store_part(bits, tile + t * shape.stride);
+    }
+  }
+}
+
+__device__ inline void decode_keys(const std::byte* const* places, const KeyFormats& formats, int in_window, int count,
+                                   const TileShape& shape, float2* tile) {
+  const int warps = static_cast<int>(blockDim.x) / warp_size;
+  for (int t = static_cast<int>(threadIdx.x) / warp_size; t < count; t += warps) {
+    decode_key(t < in_window ? formats.window : formats.entry, places[t], shape, tile + t * shape.stride);
+  }
+}
+
+}  // namespace tandem::gpu::cuda
