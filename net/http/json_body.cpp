@@ -55,7 +55,12 @@ text::RequestResult<text::Json> parse_body(std::string_view body) {
   if (body.starts_with("\xEF\xBB\xBF")) body.remove_prefix(3);  // a byte order mark
   if (body.empty()) return invalid_json("the request body is empty, expected a JSON object");
   auto json = text::parse_json(body);
-  if (!json) return invalid_json(fmt::format("the request body is not valid JSON: {}", json.error().message()));
+  if (!json) {
+    const bool is_too_much = json.error().code == ErrorCode::resource;
+    return invalid_json(fmt::format("the request body {}: {}",
+                                    is_too_much ? "holds more than can be read" : "is not valid JSON",
+                                    json.error().message()));
+  }
   if (json->if_object() == nullptr)
     return invalid_json(fmt::format("the request body must be a JSON object, found {}", json->type_name()));
   if (const auto repeated = find_repeated_member(body))

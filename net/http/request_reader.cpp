@@ -145,7 +145,12 @@ Awaitable<std::optional<ReadRefusal>> RequestReader::read_body(Request& request)
     deadline_.arm(limits_.body_stall);
     auto [error, count] = co_await beast_http::async_read_some(socket_, buffer_, *parser_, as_result);
     deadline_.disarm();
-    if (!share_.resize(parser_->get().body().size())) co_return no_room();
+    if (!share_.resize(parser_->get().body().size())) {
+      // Given back before the refusal is said, so that those who wait beside it can go on.
+      std::string{}.swap(parser_->get().body());
+      share_.release();
+      co_return no_room();
+    }
     if (!error) continue;
     if (deadline_.has_passed()) co_return ReadRefusal{408, "the request body did not arrive in time"};
     if (error == beast_http::error::body_limit) co_return ReadRefusal{413, "the request body is too large"};
