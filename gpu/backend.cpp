@@ -9,7 +9,7 @@
 namespace tandem::gpu {
 
 Result<std::unique_ptr<Ops>> make_ops(const BackendOptions& options) {
-  if (options.name == "cpu") return make_cpu_ops(options.threads);
+  if (options.name == "cpu") return make_cpu_ops(options.threads, options.order);
   if (options.name != "cuda") {
     return Error{ErrorCode::invalid_argument, "backend", "'" + options.name + "'", "cpu or cuda"};
   }

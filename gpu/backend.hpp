@@ -10,8 +10,9 @@
 namespace tandem::gpu {
 
 struct BackendOptions {
-  std::string name = "cpu";  // "cpu", or "cuda" in builds that have it
-  int threads = 1;           // compute threads of the CPU backend
+  std::string name = "cpu";          // "cpu", or "cuda" in builds that have it
+  int threads = 1;                   // compute threads of the CPU backend
+  SumOrder order = SumOrder::lanes;  // of the CPU backend; a device has the lanes' order only
 };
 
 // Errors: invalid_argument (unknown name), unavailable (not in this build, or no device), resource (device memory).

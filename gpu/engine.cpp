@@ -61,7 +61,8 @@ std::uint64_t config_hash(const EngineOptions& options, const Model& model, cons
   std::ifstream file(options.model / "config.json", std::ios::binary);
   hash.add(std::string(std::istreambuf_iterator<char>(file), {}));
   const Numerics& numerics = model.numerics;
-  for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials})
+  for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials,
+                          numerics.order == SumOrder::reference})
     hash.add(flag);
   hash.add(options.backend);
   hash.add(model.ranks());

@@ -5,6 +5,7 @@
 #include "gpu/cpu/attention_ops.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -63,26 +64,48 @@ void decode_keys(const AttentionRow& row, std::int64_t first, std::int64_t count
   }
 }
 
-// scores[h][t] = (q_h . k_t) d^-0.5
-void score_block(const AttentionCall& call, Scratch& s, int heads, std::int64_t count, std::int64_t stride) {
-  const std::vector<const float*> q = row_pointers(s.q.data(), heads, stride);
+// dots[h][t] = q_h . k_t as one chain over the dimensions, [head_block, key_block].
+void chain_dots(RowList q, const Scratch& s, std::int64_t count, std::int64_t stride, float* dots) {
+  std::array<float, head_block * lanes> sums;
+  for (std::int64_t first = 0; first < count; first += lanes) {
+    const std::int64_t cols = std::min<std::int64_t>(lanes, count - first);
+    sums.fill(0.0F);
+    const auto heads = static_cast<std::int64_t>(q.size());
+    simd::continue_chains({q.data(), 0, s.keys.data() + first * stride, stride, heads, cols, stride, sums.data()});
+    for (std::int64_t h = 0; h < heads; ++h) std::copy_n(sums.data() + h * lanes, cols, dots + h * key_block + first);
+  }
+}
+
+// dots[h][t] = q_h . k_t in sixteen lanes, [head_block, key_block].
+void lane_dots(RowList q, Scratch& s, std::int64_t count, std::int64_t stride, float* dots) {
   simd::Tile tile;
   tile.x = q.data();
   tile.w = s.keys.data();
   tile.w_stride = stride;
   tile.acc = s.acc.data();
   tile.acc_stride = key_block;
-  tile.rows = heads;
+  tile.rows = static_cast<std::int64_t>(q.size());
   tile.cols = (count + simd::tile_cols - 1) / simd::tile_cols * simd::tile_cols;
   tile.k = stride;
   simd::multiply_tile(tile);
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(call.head_dim)));
-  for (int h = 0; h < heads; ++h) {
-    for (std::int64_t t = 0; t < count; ++t) {
-      s.scores[static_cast<std::size_t>(h * key_block + t)] =
-          simd::add_lanes(s.acc.data() + (h * key_block + t) * lanes) * scale;
-    }
+  for (std::int64_t h = 0; h < tile.rows; ++h) {
+    for (std::int64_t t = 0; t < count; ++t)
+      dots[h * key_block + t] = simd::add_lanes(s.acc.data() + (h * key_block + t) * lanes);
   }
+}
+
+// scores[h][t] = (q_h . k_t) d^-0.5
+void score_block(const AttentionCall& call, SumOrder order, Scratch& s, int heads, std::int64_t count) {
+  const auto stride = static_cast<std::int64_t>(s.keys.size()) / key_block;
+  const std::vector<const float*> q = row_pointers(s.q.data(), heads, stride);
+  if (order == SumOrder::reference) {
+    chain_dots(q, s, count, stride, s.scores.data());
+  } else {
+    lane_dots(q, s, count, stride, s.scores.data());
+  }
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(call.head_dim)));
+  for (int h = 0; h < heads; ++h)
+    simd::scale(scale, s.scores.data() + h * key_block, count, s.scores.data() + h * key_block);
 }
 
 // Turns one head's scores into exps relative to the new running maximum; updates denominator and factor of the old
@@ -112,7 +135,7 @@ void finish_head(const AttentionCall& call, Scratch& s, int head, std::int64_t s
   if (call.bf16) simd::round_bf16(out, call.head_dim);
 }
 
-void attend(const AttentionCall& call, Scratch& s, std::int64_t row, int first_head) {
+void attend(const AttentionCall& call, SumOrder order, Scratch& s, std::int64_t row, int first_head) {
   const AttentionRow& keys = call.rows[static_cast<std::size_t>(row)];
   const int heads = std::min(head_block, call.heads - first_head);
   const std::int64_t d = call.head_dim, stride = (d + lanes - 1) / lanes * lanes;
@@ -126,7 +149,7 @@ void attend(const AttentionCall& call, Scratch& s, std::int64_t row, int first_h
   for (std::int64_t first = 0; first < total; first += key_block) {
     const std::int64_t count = std::min(key_block, total - first);
     decode_keys(keys, first, count, call.head_dim, stride, s.keys.data());
-    score_block(call, s, heads, count, stride);
+    score_block(call, order, s, heads, count);
     for (int h = 0; h < heads; ++h) soften(s, h, count, call.bf16);
     simd::WeightedSum sum;
     sum.p = s.scores.data();
@@ -150,7 +173,7 @@ void cpu_attention(CpuContext& context, const AttentionCall& call) {
   const auto units = static_cast<std::int64_t>(call.rows.size()) * head_blocks;
   std::vector<Scratch> scratch(static_cast<std::size_t>(context.pool.threads()), make_scratch(call.head_dim));
   context.pool.for_each_unit(units, 1, [&](int worker, std::int64_t unit) {
-    attend(call, scratch[static_cast<std::size_t>(worker)], unit / head_blocks,
+    attend(call, context.order, scratch[static_cast<std::size_t>(worker)], unit / head_blocks,
            static_cast<int>(unit % head_blocks) * head_block);
   });
 }

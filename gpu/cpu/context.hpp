@@ -5,19 +5,37 @@
 #include <vector>
 
 #include "gpu/cpu/product.hpp"
+#include "gpu/cpu/reference_rows.hpp"
+#include "gpu/cpu/simd/kernels.hpp"
 #include "gpu/cpu/thread_pool.hpp"
 #include "gpu/tensor.hpp"
 
 namespace tandem::gpu {
 
 struct CpuContext {
-  explicit CpuContext(int threads) : pool(threads), products(static_cast<std::size_t>(pool.threads())) {}
+  explicit CpuContext(int threads, SumOrder sum_order)
+      : order(sum_order),
+        pool(threads),
+        products(static_cast<std::size_t>(pool.threads()), ProductScratch(sum_order)) {}
 
+  SumOrder order;
   ThreadPool pool;
   std::vector<ProductScratch> products;  // one a worker
   std::vector<float> quantised;          // the Q8 copy of a product's input; grows to the largest one and stays
 
   ProductScratch& product(int worker) { return products[static_cast<std::size_t>(worker)]; }
+
+  // Sums over a row in the order of this backend; see simd/kernels.hpp and reference_rows.hpp.
+  bool in_reference_order() const noexcept { return order == SumOrder::reference; }
+  float sum_of_squares(const float* x, std::int64_t n) const {
+    return in_reference_order() ? reference_sum_of_squares(x, n) : simd::sum_of_squares(x, n);
+  }
+  float dot3(const float* a, const float* b, const float* c, std::int64_t n) const {
+    return in_reference_order() ? reference_dot3(a, b, c, n) : simd::dot3(a, b, c, n);
+  }
+  void add_scaled(float a, const float* x, std::int64_t n, float* y) const {
+    in_reference_order() ? reference_add_scaled(a, x, n, y) : simd::add_scaled(a, x, n, y);
+  }
 
   // Calls body(row) for every row in [0, rows); `cost` is roughly the number of elements a row touches.
   template <class Body>

@@ -13,7 +13,7 @@ namespace {
 
 class CpuOps final : public Ops {
  public:
-  explicit CpuOps(int threads) : context_(threads) {}
+  CpuOps(int threads, SumOrder order) : context_(threads, order) {}
 
   void prepare(Linear&) override {}  // the file's own codes are what the kernels read
 
@@ -82,8 +82,8 @@ class CpuOps final : public Ops {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops(int threads) {
-  return std::make_unique<CpuOps>(threads);
+std::unique_ptr<Ops> make_cpu_ops(int threads, SumOrder order) {
+  return std::make_unique<CpuOps>(threads, order);
 }
 
 }  // namespace tandem::gpu

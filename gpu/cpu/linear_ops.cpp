@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/chain_product.hpp"
 #include "gpu/cpu/exl3_product.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
@@ -20,6 +21,16 @@ void multiply(CpuContext& context, RowList x, const Linear& weight, bool round, 
     if (!round) return;
     for (std::int64_t r = 0; r < y.rows; ++r) simd::round_bf16(y.row<float>(r) + first, range.count);
   });
+}
+
+// The chain runs over all slices: the first block of y gets the whole sum, the others zeros.
+void multiply_whole(CpuContext& context, RowList x, std::span<const Linear> slices, const Tensor& y) {
+  const std::int64_t n = slices.front().n, rows = static_cast<std::int64_t>(x.size());
+  context.pool.for_each_unit((n + panel_cols - 1) / panel_cols, 1, [&](int worker, std::int64_t panel) {
+    const std::int64_t first = panel * panel_cols, count = std::min(panel_cols, n - first);
+    multiply_chain(context.product(worker), x, {slices, first, count}, y.row<float>(0) + first, y.stride);
+  });
+  for (std::int64_t row = rows; row < y.rows; ++row) std::fill_n(y.row<float>(row), n, 0.0F);
 }
 
 }  // namespace
@@ -45,6 +56,8 @@ void cpu_partial_linear(CpuContext& context, const Tensor& x, const PartialLinea
                         const Tensor& y) {
   if (x.rows == 0 || weight.slices.empty()) return;
   std::vector<const float*> rows = product_rows(context, x, mode.q8 && weight.slices.front().is_low_precision());
+  const bool chained = weight.slices.front().format != WeightFormat::exl3;
+  if (context.in_reference_order() && chained) return multiply_whole(context, rows, weight.slices, y);
   std::int64_t row = 0;
   for (const Linear& slice : weight.slices) {
     multiply(context, rows, slice, false, y.slice_rows(row, x.rows));

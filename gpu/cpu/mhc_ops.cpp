@@ -75,7 +75,7 @@ void cpu_mhc_mix(CpuContext& context, const Tensor& streams, const HyperConnecti
   cpu_linear(context, streams, fn, {.q8 = false, .round_output = false}, Tensor::f32(raw.data(), streams.rows, width));
   context.for_each_row(streams.rows, streams.cols, [&](std::int64_t t) {
     float* row = raw.data() + t * width;
-    const float mean = simd::sum_of_squares(streams.row<float>(t), streams.cols) / static_cast<float>(streams.cols);
+    const float mean = context.sum_of_squares(streams.row<float>(t), streams.cols) / static_cast<float>(streams.cols);
     simd::scale(1.0F / std::sqrt(mean + static_cast<float>(config.norm_eps)), row, width, row);
     split_mix({row, hc.scale.data(), hc.base.data(), config.hc_mult, config.hc_sinkhorn_iters,
                static_cast<float>(config.hc_eps)},
@@ -89,7 +89,8 @@ void cpu_mhc_collapse(CpuContext& context, const Tensor& streams, const Tensor& 
     const float* mix = pre.row<float>(t);
     float* sum = u.row<float>(t);
     simd::scale(mix[0], streams.row<float>(t), width, sum);
-    for (std::int64_t j = 1; j < pre.cols; ++j) simd::add_scaled(mix[j], streams.row<float>(t) + j * width, width, sum);
+    for (std::int64_t j = 1; j < pre.cols; ++j)
+      context.add_scaled(mix[j], streams.row<float>(t) + j * width, width, sum);
     if (round) simd::round_bf16(sum, width);
   });
 }
@@ -106,9 +107,14 @@ void cpu_mhc_expand(CpuContext& context, const Tensor& streams, const Tensor& y,
       for (std::int64_t j = 0; j < mult; ++j) std::copy_n(stream + j * width, n, old.data() + j * expand_block);
       for (std::int64_t k = 0; k < mult; ++k) {
         float* target = stream + k * width;
-        simd::scale(post[k], y.row<float>(t) + first, n, target);
+        const float* sublayer = y.row<float>(t) + first;
+        // The reference adds up the old streams first.
+        const bool streams_first = context.in_reference_order();
+        if (streams_first) std::fill_n(target, n, 0.0F);
+        if (!streams_first) simd::scale(post[k], sublayer, n, target);
         for (std::int64_t j = 0; j < mult; ++j)
-          simd::add_scaled(comb[j * mult + k], old.data() + j * expand_block, n, target);
+          context.add_scaled(comb[j * mult + k], old.data() + j * expand_block, n, target);
+        if (streams_first) context.add_scaled(post[k], sublayer, n, target);
         if (round) simd::round_bf16(target, n);
       }
     }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "gpu/cpu/chain_product.hpp"
 #include "gpu/cpu/exl3_moe.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
@@ -114,6 +115,21 @@ void multiply_slice(Work& work, int worker, const Batch& batch, const PanelRange
   multiply_panel(work.context.product(worker), rows, range, out, panel_cols);
 }
 
+// sum[r][c] = h . w2 for a batch and all of K; `part` is memory for as many floats as `sum`.
+void multiply_whole(Work& work, int worker, const Batch& batch, const ChainRange& range, float* sum, float* part) {
+  const auto rows = static_cast<std::int64_t>(batch.rows.size());
+  if (work.context.in_reference_order()) {
+    const auto h = row_pointers(work.h.data() + batch.first * work.inter, rows, work.inter);
+    return multiply_chain(work.context.product(worker), h, range, sum, panel_cols);
+  }
+  std::int64_t k_first = 0;
+  for (const Linear& slice : range.slices) {
+    multiply_slice(work, worker, batch, {&slice, range.first, range.count}, k_first, k_first == 0 ? sum : part);
+    if (k_first != 0) simd::add(part, rows * panel_cols, sum);
+    k_first += slice.k;
+  }
+}
+
 // Sums the products of a panel over each row's slots and the shared expert.
 void sum_slots(const Work& work, const float* products, std::int64_t count, const Tensor& out, std::int64_t first) {
   const std::int64_t slots = work.call.routing.ids.cols;
@@ -150,12 +166,7 @@ void lower_finished(Work& work, int worker, std::int64_t first, std::int64_t cou
   for (const Batch& batch : work.plan.batches) {
     float* sum = products + batch.first * panel_cols;
     const auto size = static_cast<std::int64_t>(batch.rows.size()) * panel_cols;
-    std::int64_t k_first = 0;
-    for (const Linear& slice : batch.expert->w2.slices) {
-      multiply_slice(work, worker, batch, {&slice, first, count}, k_first, k_first == 0 ? sum : part);
-      if (k_first != 0) simd::add(part, size, sum);
-      k_first += slice.k;
-    }
+    multiply_whole(work, worker, batch, {batch.expert->w2.slices, first, count}, sum, part);
     if (work.call.numerics.bf16_activations) simd::round_bf16(sum, size);
   }
   sum_slots(work, products, count, work.call.out, first);

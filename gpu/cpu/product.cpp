@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "gpu/cpu/chain_product.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
 namespace tandem::gpu {
@@ -85,10 +86,15 @@ void multiply_block(ProductScratch& scratch, RowList x, const PanelRange& range,
 
 }  // namespace
 
-ProductScratch::ProductScratch()
-    : panel(panel_cols * panel_depth), acc(block_rows * panel_cols * lanes), tail(block_rows * lanes) {}
+ProductScratch::ProductScratch(SumOrder sum_order)
+    : order(sum_order),
+      panel(panel_cols * panel_depth),
+      acc(block_rows * panel_cols * lanes),
+      tail(block_rows * lanes) {}
 
 void multiply_panel(ProductScratch& scratch, RowList x, const PanelRange& range, float* y, std::int64_t y_stride) {
+  if (scratch.order == SumOrder::reference)
+    return multiply_chain(scratch, x, {{range.weight, 1}, range.first, range.count}, y, y_stride);
   // With few rows the weights are streamed: as many rows of W as one tile has, each read from end to end.
   const std::int64_t step = x.size() <= 6 ? simd::tile_cols : panel_cols;
   for (std::int64_t c = 0; c < range.count; c += step) {

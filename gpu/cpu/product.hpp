@@ -2,7 +2,7 @@
 //
 // A worker decodes a small panel of weights (a few outputs, 512 inputs) into its own cache and multiplies it with up to
 // 96 rows before it decodes the next: each weight is read from memory once a block of rows. The order of summation is
-// that of simd/kernels.hpp, a function of the weight's K alone.
+// that of simd/kernels.hpp, a function of the weight's K alone, or the reference's (chain_product.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "gpu/cpu/thread_pool.hpp"
 #include "gpu/linear.hpp"
+#include "gpu/numerics.hpp"
 
 namespace tandem::gpu {
 
@@ -20,7 +21,8 @@ inline constexpr std::int64_t block_rows = 96;    // rows multiplied with one de
 
 // One worker's memory for products.
 struct ProductScratch {
-  ProductScratch();
+  explicit ProductScratch(SumOrder sum_order);
+  SumOrder order;
   std::vector<float> panel;  // [panel_cols, panel_depth]
   std::vector<float> acc;    // [block_rows, panel_cols, lanes]
   std::vector<float> tail;   // [block_rows, lanes]: the ragged end of the rows, padded with zeros

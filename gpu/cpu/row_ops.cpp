@@ -31,7 +31,7 @@ void cpu_gather_rows(CpuContext& context, const Linear& table, std::span<const s
 
 void cpu_rmsnorm(CpuContext& context, const Tensor& x, const DenseF32& w, double eps, bool round, const Tensor& y) {
   context.for_each_row(x.rows, x.cols, [&](std::int64_t t) {
-    const float mean = simd::sum_of_squares(x.row<float>(t), x.cols) / static_cast<float>(x.cols);
+    const float mean = context.sum_of_squares(x.row<float>(t), x.cols) / static_cast<float>(x.cols);
     const float factor = 1.0F / std::sqrt(mean + static_cast<float>(eps));
     simd::scale_by(x.row<float>(t), factor, w.data(), x.cols, y.row<float>(t));
     if (round) simd::round_bf16(y.row<float>(t), x.cols);
@@ -89,13 +89,13 @@ void cpu_engram_gate(CpuContext& context, const EngramGateCall& call) {
     for (int s = 0; s < mult; ++s) {
       float* h = call.streams.row<float>(t) + s * width;
       const float* key = call.kv.row<float>(t) + s * width;
-      const float rh = 1.0F / std::sqrt(simd::sum_of_squares(h, width) / static_cast<float>(width) + eps);
-      const float rk = 1.0F / std::sqrt(simd::sum_of_squares(key, width) / static_cast<float>(width) + eps);
-      const float dot = simd::dot3(h, qk.data() + s * width, key, width);
+      const float rh = 1.0F / std::sqrt(context.sum_of_squares(h, width) / static_cast<float>(width) + eps);
+      const float rk = 1.0F / std::sqrt(context.sum_of_squares(key, width) / static_cast<float>(width) + eps);
+      const float dot = context.dot3(h, qk.data() + s * width, key, width);
       const float z = dot * rh * rk / std::sqrt(static_cast<float>(width));
       float decay = -std::copysign(std::sqrt(std::max(std::abs(z), 1e-6F)), z);
       simd::exp(&decay, 1);
-      simd::add_scaled(1.0F / (1.0F + decay), value, width, h);
+      context.add_scaled(1.0F / (1.0F + decay), value, width, h);
       if (call.round) simd::round_bf16(h, width);
     }
   });

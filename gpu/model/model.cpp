@@ -52,7 +52,7 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
   if (!numerics) return numerics.error();
   model->numerics = *numerics;
 
-  auto ops = make_ops({options.backend, options.threads});
+  auto ops = make_ops({options.backend, options.threads, model->numerics.order});
   if (!ops) return ops.error();
   model->ops = std::move(*ops);
 

@@ -45,14 +45,16 @@ int equal_drafts(Rig& rig, const std::string& variant, int steps, std::size_t ch
 
 BOOST_AUTO_TEST_SUITE(draft_network)
 
-// Features drift with flipped cache codes as logits do, so single drafts of the long prompt may differ.
+// Rounded features drift with flipped codes as logits do, so some drafts of the long prompt differ then; with FP32
+// features none does.
 BOOST_AUTO_TEST_CASE(proposes_the_drafts_of_the_reference) {
   BOOST_TEST(equal_drafts(shared_rig("q32"), "q32.p2", 2, 2) == 10);
   BOOST_TEST(equal_drafts(shared_rig("s32"), "s32.p2", 2, 1) == 10);
-  BOOST_TEST(equal_drafts(shared_rig("q32"), "q32.p97", 11, 97) >= 44);
-  BOOST_TEST(equal_drafts(shared_rig("q32"), "q32.p97", 11, 23) >= 44);
-  BOOST_TEST(equal_drafts(shared_rig("s32"), "s32.p97", 11, 97) >= 40);
-  BOOST_TEST(equal_drafts(shared_rig("noq8"), "noq8.p97", 11, 97) >= 40);
+  BOOST_TEST(equal_drafts(shared_rig("noq8"), "noq8.p2", 2, 1) == 10);
+  BOOST_TEST(equal_drafts(shared_rig("q32"), "q32.p97", 11, 97) == 55);
+  BOOST_TEST(equal_drafts(shared_rig("q32"), "q32.p97", 11, 23) == 55);
+  BOOST_TEST(equal_drafts(shared_rig("s32"), "s32.p97", 11, 97) >= 49);
+  BOOST_TEST(equal_drafts(shared_rig("noq8"), "noq8.p97", 11, 97) >= 48);
 }
 
 // Features of the last 16 prompt positions and the anchor as recorded: context ring and every stage tensor follow.

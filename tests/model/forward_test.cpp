@@ -125,24 +125,32 @@ BOOST_AUTO_TEST_CASE(fp32_on_two_ranks_equals_the_reference) {
 }
 
 // FP32 activations with quantised caches: equal, unless a cache value lies so close to the border of two codes that the
-// order of an FP32 sum decides. Such a flip (about one in a million values) moves all later rows of its prompt by some
-// percent.
+// order of an FP32 sum decides. Decode steps of the reference sum a lone row in another order than rows of a prompt; so
+// its own decode and prefill differ by 8e-3 behind p97.
 BOOST_AUTO_TEST_CASE(q32_rows_equal_the_reference_but_for_single_flipped_bins) {
   Rig& rig = shared_rig("q32");
   std::vector<double> errors;
+  const auto compare = [&](const std::string& name, const Logits& logits, const Golden& expected) {
+    const auto rows = row_errors(logits, expected);
+    errors.insert(errors.end(), rows.begin(), rows.end());
+    const double worst = *std::max_element(rows.begin(), rows.end());
+    BOOST_TEST_MESSAGE("q32 " << name << " worst row " << worst);
+    BOOST_TEST(worst < 0.2, name << ": " << worst);
+    if (!name.starts_with("decode") && tokens_of(name).size() <= 97) BOOST_TEST(worst < 1e-5, name << ": " << worst);
+    const double kl = mean_kl(logits, expected.values, expected.cols());
+    BOOST_TEST(kl < 0.01, name << ": " << kl);
+  };
   for (const std::string& prompt : prompts) {
     const auto sequence = rig.open();
     const Golden expected = golden("logits", "q32." + prompt);
-    const Logits logits = last_rows(rig.feed(*sequence, tokens_of(prompt)), expected);
-    for (const double error : row_errors(logits, expected)) {
-      BOOST_TEST(error < 0.25, prompt << ": " << error);
-      if (tokens_of(prompt).size() <= 41) errors.push_back(error);
-    }
-    const double kl = mean_kl(logits, expected.values, expected.cols());
-    BOOST_TEST(kl < 0.02, prompt << ": " << kl);
+    compare(prompt, last_rows(rig.feed(*sequence, tokens_of(prompt)), expected), expected);
+    if (!has_golden("decode", "q32." + prompt)) continue;
+    const Golden decoded = golden("decode", "q32." + prompt);
+    compare("decode " + prompt, decode(rig, *sequence, static_cast<std::size_t>(decoded.rows())), decoded);
   }
   std::sort(errors.begin(), errors.end());
-  BOOST_TEST_MESSAGE("q32 median row of the short prompts " << errors[errors.size() / 2]);
+  BOOST_TEST_MESSAGE("q32 median of " << errors.size() << " rows " << errors[errors.size() / 2]);
+  BOOST_TEST(errors.size() == 303U);
   BOOST_TEST(errors[errors.size() / 2] < 1e-5);
 }
 

@@ -1,8 +1,9 @@
 // The vector kernels under CpuOps, as plain functions; the implementations are chosen for the processor at run time.
 //
-// Every reduction over n values uses 16 accumulator lanes: lane l sums the elements with index = l mod 16 in ascending
-// order with fused multiply-adds, and the lanes are added as a tree of halves (l + 8, l + 4, l + 2, l + 1). The result
-// depends on the values and n alone: not on the register width, the rows beside it or the number of threads.
+// Every reduction over n values, but those of chain.cpp, uses 16 accumulator lanes: lane l sums the elements with index
+// = l mod 16 in ascending order with fused multiply-adds, and the lanes are added as a tree of halves (l + 8, l + 4, l
+// + 2, l + 1). The result depends on the values and n alone: not on the register width, the rows beside it or the
+// number of threads.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,21 @@ float dot(const float* a, const float* b, std::int64_t n);
 float sum_of_squares(const float* x, std::int64_t n);
 // sum of a*b*c, products formed as (a*b)*c.
 float dot3(const float* a, const float* b, const float* c, std::int64_t n);
+
+// ---- products in the reference's order (chain.cpp) ----
+
+// sum[r][c] continues over k as one chain of fused multiply-adds: sum += x[r][x_first + k] * w[c][k], k ascending.
+struct Chain {
+  const float* const* x = nullptr;  // `rows` pointers
+  std::int64_t x_first = 0;
+  const float* w = nullptr;  // [cols, w_stride]
+  std::int64_t w_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;  // at most `lanes`
+  std::int64_t k = 0;
+  float* sum = nullptr;  // [rows, lanes]
+};
+void continue_chains(const Chain& chain);
 
 // ---- decoding to f32 (decode.cpp): n values, exact ----
 
