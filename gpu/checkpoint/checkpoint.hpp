@@ -1,7 +1,7 @@
 // Checkpoint: all shards of a model folder opened, with one map from tensor name to its place.
 //
-// Invariant after open: the index and the headers name exactly the same tensors, each in exactly one shard. Only
-// headers were read.
+// A folder may stand on a base and have expert banks, see layers.hpp. Invariant after open: in each folder the index
+// and the headers name exactly the same tensors, each in exactly one shard. Only headers were read.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class Checkpoint {
  public:
   // Opens `folder` by model.safetensors.index.json, or, without one, a single model.safetensors. Errors: not_found
   // (neither, or a shard of the index is missing), mismatch (a tensor that is not in the shard that the index names, or
-  // is in one that it does not name), and those of parse_shard_index and SafetensorsFile::open.
+  // is in one that it does not name, or in two banks without a choice), and those of find_layers, find_banks,
+  // parse_shard_index and SafetensorsFile::open.
   static Result<Checkpoint> open(const std::filesystem::path& folder, const OpenSource& open_source = open_file);
 
   const std::filesystem::path& folder() const noexcept { return folder_; }

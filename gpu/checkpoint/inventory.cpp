@@ -30,8 +30,8 @@ class Section {
   void router(const std::string& name, std::int64_t n, std::int64_t k) {
     add(name + ".weight", {n, k}, Storage::bf16, TensorUse::router);
   }
-  void matrix(const std::string& name, std::int64_t n, std::int64_t k, Storage storage) {
-    add(name + ".weight", {n, k}, storage, TensorUse::matrix);
+  ExpectedTensor& matrix(const std::string& name, std::int64_t n, std::int64_t k, Storage storage) {
+    return add(name + ".weight", {n, k}, storage, TensorUse::matrix);
   }
   void engram_rows(const std::string& name, std::int64_t n, std::int64_t k) {
     add(name + ".weight", {n, k}, Storage::fp8_rows, TensorUse::engram_rows);
@@ -39,7 +39,7 @@ class Section {
 
  private:
   ExpectedTensor& add(const std::string& name, std::vector<std::int64_t> shape, Storage storage, TensorUse use) {
-    return list_.emplace_back(ExpectedTensor{prefix_ + name, std::move(shape), storage, use, group_, layer_, false});
+    return list_.emplace_back(ExpectedTensor{prefix_ + name, std::move(shape), storage, use, group_, layer_, false, 1});
   }
 
   std::vector<ExpectedTensor>& list_;
@@ -68,7 +68,8 @@ void add_block(Section& at, const ModelConfig& c, int experts) {
   at.matrix("attn.wq_b", c.q_width(), c.q_lora_rank, Storage::fp8_block32);
   at.matrix("attn.wkv", c.head_dim, c.hidden, Storage::fp8_block32);
   at.plain("attn.kv_norm.weight", {c.head_dim});
-  at.matrix("attn.wo_a", std::int64_t{c.o_groups} * c.o_lora_rank, c.group_width(), Storage::fp8_block32);
+  at.matrix("attn.wo_a", std::int64_t{c.o_groups} * c.o_lora_rank, c.group_width(), Storage::fp8_block32).slices =
+      c.o_groups;
   at.matrix("attn.wo_b", c.hidden, std::int64_t{c.o_groups} * c.o_lora_rank, Storage::fp8_block32);
   at.router("ffn.gate", experts, c.hidden);
   at.plain("ffn.gate.bias", {experts}, Storage::f32);
@@ -122,10 +123,13 @@ void add_draft_network(std::vector<ExpectedTensor>& list, const ModelConfig& c) 
 
 }  // namespace
 
-std::string ExpectedTensor::scale_name() const {
+std::string ExpectedTensor::module_name() const {
   constexpr std::string_view weight = ".weight";
-  const bool is_weight = std::string_view(name).ends_with(weight);
-  return (is_weight ? name.substr(0, name.size() - weight.size()) : name) + ".scale";
+  return std::string_view(name).ends_with(weight) ? name.substr(0, name.size() - weight.size()) : name;
+}
+
+std::string ExpectedTensor::scale_name() const {
+  return module_name() + ".scale";
 }
 
 std::int64_t ExpectedTensor::parameters() const noexcept {
@@ -148,11 +152,15 @@ StoredTensor stored_values(const ExpectedTensor& tensor, Storage storage) {
       return {DType::bf16, tensor.shape};
     case Storage::f32:
       return {DType::f32, tensor.shape};
+    case Storage::f16:
+      return {DType::f16, tensor.shape};
     case Storage::fp8_block32:
     case Storage::fp8_rows:
       return {DType::f8_e4m3, tensor.shape};
     case Storage::fp4_block32:
       return {DType::i8, {tensor.shape.at(0), tensor.shape.at(1) / 2}};
+    case Storage::exl3:
+      break;
   }
   return {};
 }

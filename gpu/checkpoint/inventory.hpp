@@ -2,8 +2,8 @@
 // of names.
 //
 // It is derived from ModelConfig alone, so a wrong configuration and a wrong file are told apart before anything is
-// loaded. A matrix may be stored in another format than the official one (FP8 and FP4 with scales, BF16 or F32
-// without): the file decides, see find_storage.
+// loaded. A matrix may be stored in another format than the official one (FP8 and FP4 with scales, BF16, F32 or F16
+// without, EXL3): the file decides, see find_storage.
 #pragma once
 
 #include <array>
@@ -32,16 +32,18 @@ inline constexpr int tensor_groups = 5;
 enum class Storage : std::uint8_t {
   bf16,
   f32,
+  f16,          // native tensors of repacked checkpoints
   fp8_block32,  // F8_E4M3 [n, k] + F8_E8M0 [ceil(n/32), ceil(k/32)]
   fp4_block32,  // I8 [n, k/2], two codes a byte + F8_E8M0 [n, k/32]
   fp8_rows,     // F8_E4M3 [n, k] + F8_E8M0 [n, k/32]: Engram tables
+  exl3,         // several tensors a matrix, see exl3_tensors.hpp; bits and codebook are properties of each matrix
 };
 
 // What a tensor is used for decides which storages are accepted.
 enum class TensorUse : std::uint8_t {
-  plain,       // vectors and small matrices, made F32 at load: BF16 or F32
-  row_table,   // read by row: BF16
-  router,      // FP32 arithmetic: BF16 or F32
+  plain,       // vectors and small matrices, made F32 at load: BF16, F32 or F16
+  row_table,   // read by row: BF16, or F16 rounded to it at load
+  router,      // FP32 arithmetic: BF16, F32 or F16
   matrix,      // a Linear: any format but fp8_rows
   engram_rows  // an Engram table: fp8_rows
 };
@@ -54,9 +56,11 @@ struct ExpectedTensor {
   TensorGroup group = TensorGroup::layer;
   int layer = -1;  // backbone layer or draft stage, -1 = neither
   bool is_optional = false;
+  int slices = 1;  // groups of outputs that a packed file may store as matrices of their own: "NAME.slice.{g}"
 
   // Returns the name of the scale tensor that belongs to it in a scaled storage.
   std::string scale_name() const;
+  std::string module_name() const;           // the name without ".weight"
   std::int64_t parameters() const noexcept;  // product of the logical shape
 };
 
@@ -69,7 +73,7 @@ struct StoredTensor {
 };
 
 bool has_scales(Storage storage) noexcept;
-// Returns the tensor that holds the codes or values of `tensor` in that storage.
+// Returns the tensor that holds the codes or values of `tensor` in that storage, which is not exl3.
 StoredTensor stored_values(const ExpectedTensor& tensor, Storage storage);
 // Returns its scale tensor; requires has_scales(storage).
 StoredTensor stored_scales(const ExpectedTensor& tensor, Storage storage);
@@ -93,6 +97,9 @@ InventoryTotals total(std::span<const ExpectedTensor> inventory);
 // Returns how the file stores `tensor`. Errors (naming file, tensor and expectation): not_found (the tensor or its
 // scales), mismatch (type or shape of either).
 Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor& tensor);
+
+// Returns the names of all tensors of the checkpoint that belong to `tensor` when it is stored like that.
+std::vector<std::string> stored_names(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage);
 
 // Returns every fault of the checkpoint against the inventory, at most `most`: missing, misshaped and mistyped tensors
 // first, then tensors that nobody expects (scales beside an unscaled matrix among them).

@@ -5,16 +5,18 @@
 #include <optional>
 #include <set>
 
+#include "gpu/checkpoint/exl3_tensors.hpp"
 #include "gpu/checkpoint/inventory.hpp"
 
 namespace tandem::gpu {
 namespace {
 
-// The storages that a use accepts, the usual ones first.
+// The storages that a use accepts of one tensor of values, the usual ones first.
 std::span<const Storage> accepted_storages(TensorUse use) {
-  static constexpr std::array plain{Storage::bf16, Storage::f32};
-  static constexpr std::array table{Storage::bf16};
-  static constexpr std::array matrix{Storage::fp8_block32, Storage::fp4_block32, Storage::bf16, Storage::f32};
+  static constexpr std::array plain{Storage::bf16, Storage::f32, Storage::f16};
+  static constexpr std::array table{Storage::bf16, Storage::f16};
+  static constexpr std::array matrix{Storage::fp8_block32, Storage::fp4_block32, Storage::bf16, Storage::f32,
+                                     Storage::f16};
   static constexpr std::array rows{Storage::fp8_rows};
   switch (use) {
     case TensorUse::plain:
@@ -50,6 +52,7 @@ std::string expectation(const ExpectedTensor& tensor) {
     if (storage == Storage::fp4_block32 && tensor.shape.at(1) % 32 != 0) continue;
     text += " or " + describe(stored_values(tensor, storage));
   }
+  if (tensor.use == TensorUse::matrix) text += fmt::format(" or EXL3 as {}.trellis", tensor.module_name());
   return text;
 }
 
@@ -69,18 +72,53 @@ Result<void> check_scales(const Checkpoint& checkpoint, const ExpectedTensor& te
                fmt::format("{}, the scales of {}", describe(expected), tensor.name)};
 }
 
+// All packed matrices of a tensor.
+Result<void> check_packed(const Checkpoint& checkpoint, const ExpectedTensor& tensor) {
+  const std::vector<std::string> modules = exl3_modules(checkpoint, tensor);
+  const auto parts = static_cast<std::int64_t>(modules.size());
+  for (const std::string& module : modules) {
+    const auto found = find_exl3(checkpoint, {module, tensor.shape.at(0) / parts, tensor.shape.at(1)});
+    if (!found) return found.error();
+  }
+  return {};
+}
+
 // Names that the inventory explains, given how each matrix is stored.
-void note_known(std::set<std::string, std::less<>>& known, const ExpectedTensor& tensor,
+void note_known(std::set<std::string, std::less<>>& known, const Checkpoint& checkpoint, const ExpectedTensor& tensor,
                 const Result<Storage>& storage) {
-  known.insert(tensor.name);
-  // Of a faulty tensor the scales count as explained: one fault, one message.
-  if (!storage || has_scales(*storage)) known.insert(tensor.scale_name());
+  const auto insert = [&](Storage like) {
+    for (std::string& name : stored_names(checkpoint, tensor, like)) known.insert(std::move(name));
+  };
+  if (storage) return insert(*storage);
+  // Of a faulty tensor everything that could belong to it counts as explained: one fault, one message.
+  insert(Storage::fp8_block32);
+  insert(Storage::exl3);
 }
 
 }  // namespace
 
+std::vector<std::string> stored_names(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string name) {
+    if (checkpoint.find(name) != nullptr) names.push_back(std::move(name));
+  };
+  if (storage == Storage::exl3) {
+    for (const std::string& module : exl3_modules(checkpoint, tensor)) {
+      for (const char* suffix : exl3_suffixes()) add(module + suffix);
+    }
+    return names;
+  }
+  add(tensor.name);
+  if (has_scales(storage)) add(tensor.scale_name());
+  return names;
+}
+
 Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor& tensor) {
   const TensorPlace* place = checkpoint.find(tensor.name);
+  if (place == nullptr && tensor.use == TensorUse::matrix && has_exl3(checkpoint, tensor)) {
+    if (auto packed = check_packed(checkpoint, tensor); !packed) return packed.error();
+    return Storage::exl3;
+  }
   if (place == nullptr) return missing(checkpoint, tensor.name, expectation(tensor));
   const std::span<const Storage> accepted = accepted_storages(tensor.use);
   const auto storage = std::find_if(accepted.begin(), accepted.end(), [&](Storage s) {
@@ -102,7 +140,7 @@ std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& 
   for (const ExpectedTensor& tensor : inventory) {
     if (tensor.is_optional && checkpoint.find(tensor.name) == nullptr) continue;
     const Result<Storage> storage = find_storage(checkpoint, tensor);
-    note_known(known, tensor, storage);
+    note_known(known, checkpoint, tensor, storage);
     if (!storage && faults.size() < most) faults.push_back(storage.error());
   }
   for (const auto& [name, place] : checkpoint.tensors()) {

@@ -38,10 +38,10 @@ std::uint64_t file_bytes(const Checkpoint& checkpoint, std::span<const ExpectedT
   std::uint64_t bytes = 0;
   for (const ExpectedTensor& tensor : inventory) {
     if (tensor.group == TensorGroup::engram_table || (tensor.group == TensorGroup::dspark && !with_draft)) continue;
-    for (const std::string& name : {tensor.name, tensor.scale_name()}) {
-      const TensorPlace* place = checkpoint.find(name);
-      if (place != nullptr) bytes += place->entry->bytes;
-    }
+    const Result<Storage> storage = find_storage(checkpoint, tensor);
+    if (!storage) continue;
+    for (const std::string& name : stored_names(checkpoint, tensor, *storage))
+      bytes += checkpoint.find(name)->entry->bytes;
   }
   return bytes;
 }

@@ -24,7 +24,7 @@ struct LoadRequest {
 
 // Returns rank `rank`'s weights, sliced as weights.hpp says. The whole inventory is checked first, so no weight is read
 // from a checkpoint that does not fit its configuration. Errors: those of check_ranks and check_inventory, io, corrupt
-// (NaN, named by tensor and index), cancelled, resource (not enough memory).
+// (NaN, named by tensor and index; a foreign codebook), cancelled, resource (not enough memory).
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadRequest& request);
 
 // Opens `folder` and loads from it; `config` is that folder's.

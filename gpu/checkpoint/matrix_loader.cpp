@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include "gpu/checkpoint/exl3_loader.hpp"
+#include "gpu/numeric/bf16.hpp"
+
 namespace tandem::gpu {
 namespace {
 
@@ -14,7 +17,10 @@ WeightFormat format_of(Storage storage) noexcept {
     case Storage::bf16:
       return WeightFormat::bf16;
     case Storage::f32:
+    case Storage::f16:
       return WeightFormat::f32;
+    case Storage::exl3:
+      return WeightFormat::exl3;
     case Storage::fp4_block32:
       return WeightFormat::fp4_block32;
     case Storage::fp8_block32:
@@ -27,6 +33,7 @@ WeightFormat format_of(Storage storage) noexcept {
 PlaneLayout values_layout(Storage storage) noexcept {
   switch (storage) {
     case Storage::bf16:
+    case Storage::f16:
       return {1, 1, 2};
     case Storage::f32:
       return {1, 1, 4};
@@ -35,12 +42,29 @@ PlaneLayout values_layout(Storage storage) noexcept {
     case Storage::fp8_block32:
     case Storage::fp8_rows:
       return {1, 1, 1};
+    case Storage::exl3:
+      break;
   }
   return {};
 }
 
 PlaneLayout scales_layout(Storage storage) noexcept {
   return storage == Storage::fp8_block32 ? PlaneLayout{32, 32, 1} : PlaneLayout{1, 32, 1};
+}
+
+// FP16 values become F32; those of a table that is read by row are rounded to BF16, the precision of its activations.
+void convert_halves(Linear& linear, TensorUse use) {
+  const auto count = static_cast<std::size_t>(linear.n * linear.k);
+  auto* halves = linear.codes.as<std::uint16_t>();
+  if (use == TensorUse::row_table) {
+    linear.format = WeightFormat::bf16;
+    std::transform(halves, halves + count, halves,
+                   [](std::uint16_t half) { return float_to_bf16(f16_to_float(half)); });
+    return;
+  }
+  Buffer wide = Buffer::host(count * sizeof(float));
+  std::transform(halves, halves + count, wide.as<float>(), f16_to_float);
+  linear.codes = std::move(wide);
 }
 
 }  // namespace
@@ -71,15 +95,25 @@ std::optional<MatrixLoader::Found> MatrixLoader::find(const std::string& name) {
     keep(storage.error());
     return std::nullopt;
   }
-  Found found{tensor, *storage, *checkpoint_.find(name), {}};
+  Found found{tensor, *storage, {}, {}, {}};
+  if (*storage == Storage::exl3) {
+    const std::vector<std::string> modules = exl3_modules(checkpoint_, *tensor);
+    const std::int64_t rows = tensor->shape.at(0) / static_cast<std::int64_t>(modules.size());
+    for (const std::string& module : modules) found.packed.push_back({module, rows, tensor->shape.at(1)});
+    return found;
+  }
+  found.values = *checkpoint_.find(name);
   if (has_scales(*storage)) found.scales = *checkpoint_.find(tensor->scale_name());
   return found;
 }
 
 void MatrixLoader::finished(const Found& found) {
   if (!on_bytes_) return;
-  const std::uint64_t scales = found.scales.entry == nullptr ? 0 : found.scales.entry->bytes;
-  on_bytes_(found.values.entry->bytes + scales, found.tensor->name);
+  std::uint64_t bytes = 0;
+  for (const std::string& name : stored_names(checkpoint_, *found.tensor, found.storage)) {
+    bytes += checkpoint_.find(name)->entry->bytes;
+  }
+  on_bytes_(bytes, found.tensor->name);
 }
 
 void MatrixLoader::dense(DenseF32& into, const std::string& name, bool is_part) {
@@ -111,22 +145,41 @@ void MatrixLoader::plain_optional(DenseF32& into, const std::string& name) {
   if (checkpoint_.find(name) != nullptr) dense(into, name, false);
 }
 
+// The rows lie in one packed matrix: groups that are stored apart are also loaded apart (row_groups).
+std::vector<Linear> MatrixLoader::packed_slices(const Found& found, Range rows, std::span<const Range> columns) {
+  const std::int64_t part_rows = found.packed.front().n;
+  const Exl3Wanted& wanted = found.packed[static_cast<std::size_t>(rows.first / part_rows)];
+  const Range own{rows.first % part_rows, rows.count};
+  const Result<Exl3Place> place = find_exl3(checkpoint_, wanted);
+  if (!place) return keep(place.error()), std::vector<Linear>{};
+  std::vector<Linear> result;
+  for (const Range& range : columns) {
+    Result<Linear> linear = load_exl3(stream_, *place, wanted, {own, range});
+    if (!linear) return keep(linear.error()), std::vector<Linear>{};
+    linear->name = found.tensor->module_name();
+    resident_bytes_ += linear->codes.bytes + linear->scales.bytes;
+    result.push_back(std::move(*linear));
+  }
+  return result;
+}
+
 std::vector<Linear> MatrixLoader::slices(const Found& found, Range rows, std::span<const Range> columns) {
+  if (found.storage == Storage::exl3) return packed_slices(found, rows, columns);
   Result<std::vector<Buffer>> codes = stream_.read(found.values, values_layout(found.storage), rows, columns);
   if (!codes) return keep(codes.error()), std::vector<Linear>{};
   Result<std::vector<Buffer>> scales = std::vector<Buffer>(columns.size());
   if (has_scales(found.storage)) scales = stream_.read(found.scales, scales_layout(found.storage), rows, columns);
   if (!scales) return keep(scales.error()), std::vector<Linear>{};
   std::vector<Linear> result(columns.size());
-  constexpr std::size_t suffix = std::string_view(".weight").size();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     Linear& linear = result[i];
-    linear.name = found.tensor->name.substr(0, found.tensor->name.size() - suffix);
+    linear.name = found.tensor->module_name();
     linear.format = format_of(found.storage);
     linear.n = rows.count;
     linear.k = columns[i].count;
     linear.codes = std::move((*codes)[i]);
     linear.scales = std::move((*scales)[i]);
+    if (found.storage == Storage::f16) convert_halves(linear, found.tensor->use);
     resident_bytes_ += linear.codes.bytes + linear.scales.bytes;
   }
   return result;

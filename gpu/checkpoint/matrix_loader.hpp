@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/checkpoint/exl3_tensors.hpp"
 #include "gpu/checkpoint/inventory.hpp"
 #include "gpu/checkpoint/tensor_stream.hpp"
 #include "gpu/weights.hpp"
@@ -52,13 +53,15 @@ class MatrixLoader {
     const ExpectedTensor* tensor = nullptr;
     Storage storage = Storage::bf16;
     TensorPlace values;
-    TensorPlace scales;  // scaled storages only
+    TensorPlace scales;              // scaled storages only
+    std::vector<Exl3Wanted> packed;  // exl3 only: one matrix, or one a group of outputs; the places are looked up again
   };
   const ExpectedTensor* expect(const std::string& name);
   std::optional<Found> find(const std::string& name);
   void dense(DenseF32& into, const std::string& name, bool is_part);
   // One Linear for every column range of the given rows.
   std::vector<Linear> slices(const Found& found, Range rows, std::span<const Range> columns);
+  std::vector<Linear> packed_slices(const Found& found, Range rows, std::span<const Range> columns);
   void matrix(Linear& into, const std::string& name, bool is_part);
   void finished(const Found& found);
   void keep(Error error);
