@@ -18,7 +18,7 @@ struct SpeculationPolicy {
   std::uint32_t lanes_max = 8;  // above this many lanes no drafts are prepared
   // Share of the drafts that must be accepted. Measured with the tiny model on a CPU: three drafts make a step cost
   // 2.3 (8 lanes) to 2.8 times (1 lane) as much, so 0.43 to 0.61 of them pay for themselves.
-  double yield_min = 0.5;
+  double yield_min = 0.6;
   std::uint32_t pause_steps = 16;  // plain steps before the next try
 };
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "gpu/config.hpp"
 #include "net/http/key_file.hpp"
 
 namespace tandem::ops {
@@ -40,6 +41,12 @@ const char* help_of(const char* key) {
   for (const SettingRow& row : setting_table())
     if (std::string_view(row.key) == key) return row.help;
   return "";
+}
+
+bool is_address(const std::string& host) {
+  boost::system::error_code error;
+  boost::asio::ip::make_address(host, error);
+  return host == "localhost" || !error;
 }
 
 bool is_loopback(const std::string& host) {
@@ -108,11 +115,37 @@ void add_deployment_flags(CLI::App& verb, DeploymentFlags& flags) {
       "any setting as KEY=VALUE");
 }
 
+namespace {
+
+Error bad_setting(const Settings& settings, const char* key, std::string expected) {
+  const SettingValue& value = settings.all().find(key)->second;
+  return {ErrorCode::bad_config, value.origin, fmt::format("{} = {}", key, value.value), std::move(expected)};
+}
+
+// What single values cannot say: settings that contradict each other or the model.
+Result<void> check_together(const Settings& settings) {
+  const std::int64_t rows = (settings.integer("draft.tokens") + 1) * settings.integer("lanes.max");
+  if (settings.integer("step.rows") < rows)
+    return bad_setting(settings, "step.rows", fmt::format("at least lanes.max x (draft.tokens + 1) = {}", rows));
+  const std::int64_t http = settings.integer("api.port"), tensors = settings.integer("rdv.port");
+  if (settings.text("transport") == "tcp" && (http == tensors || http == tensors + 1))
+    return bad_setting(settings, "api.port",
+                       fmt::format("another port than rdv.port = {} and the next one, which the ranks use", tensors));
+  // A folder without a readable configuration is a load error, told by the one who loads.
+  const auto model = gpu::ModelConfig::load(settings.text("model.dir"));
+  if (model && settings.integer("context.max") > model->max_positions)
+    return bad_setting(settings, "context.max", fmt::format("at most the model's {}", model->max_positions));
+  return {};
+}
+
+}  // namespace
+
 Result<actors::NodeOptions> node_options(const Settings& settings) {
   actors::NodeOptions options;
   options.engine.model = settings.text("model.dir");
   if (options.engine.model.empty())
     return Error{ErrorCode::bad_config, "model.dir", "no model folder", "--model DIR or model.dir=DIR in --config"};
+  if (auto checked = check_together(settings); !checked) return checked.error();
   options.engine.numerics = settings.text("model.numerics");
   options.engine.max_positions = settings.integer("context.max");
   options.engine.kv_tokens = settings.integer("kv.tokens");
@@ -127,7 +160,8 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   options.fabric_host = settings.text("fabric.host");
   options.rendezvous_port = static_cast<std::uint16_t>(settings.integer("rdv.port"));
   options.build_id = build_id();
-  options.config_hash = settings.hash();
+  options.settings = settings.decisive();
+  options.config_hash = hash_text(options.settings);
   options.scheduler.step_rows_max = static_cast<std::uint32_t>(settings.integer("step.rows"));
   options.scheduler.prefill_rows_per_request = static_cast<std::uint32_t>(settings.integer("prefill.rows"));
   options.scheduler.queue_max = static_cast<std::uint32_t>(settings.integer("queue.max"));
@@ -136,15 +170,14 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   options.speculation.lanes_max = static_cast<std::uint32_t>(settings.integer("draft.lanes"));
   options.memory.low_bytes = static_cast<std::uint64_t>(settings.integer("memory.low_mib")) << 20;
   options.memory.critical_bytes = static_cast<std::uint64_t>(settings.integer("memory.critical_mib")) << 20;
-  const auto rows = static_cast<std::int64_t>(options.speculation.drafts + 1) * options.engine.lanes_max;
-  if (settings.integer("step.rows") < rows)
-    return Error{ErrorCode::bad_config, settings.all().find("step.rows")->second.origin,
-                 fmt::format("step.rows = {}", settings.integer("step.rows")),
-                 fmt::format("at least lanes.max x (draft.tokens + 1) = {}", rows)};
   return options;
 }
 
 Result<net::http::ServerOptions> server_options(const Settings& settings) {
+  if (!is_address(settings.text("api.host")))
+    return bad_setting(settings, "api.host", "a numeric IPv4 or IPv6 address, or localhost");
+  if (settings.integer("api.bodies_bytes_max") < settings.integer("api.body_bytes_max"))
+    return bad_setting(settings, "api.bodies_bytes_max", "at least api.body_bytes_max");
   auto keys = keys_of(settings);
   if (!keys) return keys.error();
   auto reasoning = reasoning_config(settings);
@@ -153,6 +186,7 @@ Result<net::http::ServerOptions> server_options(const Settings& settings) {
   options.chat.reasoning = std::move(*reasoning);
   options.limits.connections = static_cast<std::size_t>(settings.integer("api.connections_max"));
   options.limits.body_bytes = static_cast<std::size_t>(settings.integer("api.body_bytes_max"));
+  options.limits.bodies_bytes = static_cast<std::size_t>(settings.integer("api.bodies_bytes_max"));
   options.host = settings.text("api.host");
   options.port = static_cast<std::uint16_t>(settings.integer("api.port"));
   options.io_threads = static_cast<int>(settings.integer("api.threads"));
@@ -168,6 +202,7 @@ Result<net::http::ServerOptions> server_options(const Settings& settings) {
   options.reasoning_field = reasoning_field(settings.text("api.reasoning_field"));
   options.version = TANDEM_VERSION;
   options.build = build_id();
+  options.configuration = deployment_identity(settings);
   return options;
 }
 
@@ -184,6 +219,12 @@ Result<fs::path> state_folder(const Settings& settings) {
   if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
   if (error) return Error{ErrorCode::io, folder.string(), error.message(), "a writable folder"};
   return folder;
+}
+
+std::string deployment_identity(const Settings& settings) {
+  std::error_code error;
+  const fs::path model = fs::weakly_canonical(settings.text("model.dir"), error);
+  return hash_text(fmt::format("model.dir={}\n{}", model.string(), settings.decisive()));
 }
 
 std::string build_id() {

@@ -26,6 +26,9 @@ Result<net::http::ServerOptions> server_options(const Settings& settings);
 // (0700).
 Result<std::filesystem::path> state_folder(const Settings& settings);
 
+// Names this deployment in locks and handshakes: model folder and decisive settings, hashed.
+std::string deployment_identity(const Settings& settings);
+
 // Identifies the build and what must agree between processes.
 std::string build_id();
 

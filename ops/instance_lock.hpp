@@ -1,10 +1,10 @@
-// One server per address and state folder: the lock that proves that "ours" is alive, and who else holds a port.
+// One server per address and state folder: the lock that says that its holder is alive. See port_owner.hpp for who
+// answers at an address.
 //
 // The lock is a file held by flock: it is free the moment its process is gone, however it went. A pid or a name proves
 // nothing.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -28,11 +28,5 @@ class InstanceLock {
   explicit InstanceLock(int descriptor) : descriptor_(descriptor) {}
   int descriptor_ = -1;
 };
-
-// Returns true if an HTTP server at host:port answers GET /livez with 200 within two seconds.
-bool answers_livez(const std::string& host, std::uint16_t port);
-
-// Returns "pid 123 (command)" of the process that listens on the TCP port, or "an unknown process".
-std::string describe_port_owner(std::uint16_t port);
 
 }  // namespace tandem::ops

@@ -21,7 +21,7 @@ sigset_t handled_signals() {
 
 }  // namespace
 
-ProcessSignals::ProcessSignals() {
+void ProcessSignals::block() {
   const sigset_t set = handled_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);

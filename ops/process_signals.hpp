@@ -14,8 +14,11 @@ struct FatalEvent {
 
 class ProcessSignals {
  public:
-  // Blocks the signals in this thread and all threads started later: construct it before any other thread exists.
-  ProcessSignals();
+  // Blocks the signals in this thread and all threads started later; one that arrives waits for wait(). Called first
+  // thing in main() for the verbs that serve, so that a stop right after the start is a stop like any other.
+  static void block();
+  // Blocks them, if that was not done yet: construct it before any other thread exists.
+  ProcessSignals() { block(); }
   // Wakes wait() with an event; the first one wins. Any thread.
   void post(FatalEvent event);
   // Returns the posted event, or nothing when the process was asked to stop.

@@ -36,6 +36,9 @@ struct SettingValue {
   std::string origin;  // "flag --port", "file.conf:12", "environment TANDEM_API_PORT", "default"
 };
 
+// Returns a hash of a text as 16 hexadecimal digits, the same on every machine.
+std::string hash_text(std::string_view text);
+
 class Settings {
  public:
   // Resolves all keys. `flags` holds key -> value as given on the command line; `file` may be empty.
@@ -46,8 +49,8 @@ class Settings {
   std::int64_t integer(std::string_view key) const;
   std::vector<std::string> list(std::string_view key) const;  // comma separated, blanks around entries dropped
   const std::map<std::string, SettingValue, std::less<>>& all() const noexcept { return values_; }
-  // A hash of every value that must agree between the processes of one deployment, as 16 hexadecimal digits.
-  std::string hash() const;
+  // Every value that must agree between the processes of one deployment, as KEY=VALUE lines.
+  std::string decisive() const;
   // Notes for the log: a file value that shadows a different environment value. Never contains a secret.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 

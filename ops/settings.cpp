@@ -157,13 +157,18 @@ std::vector<std::string> Settings::list(std::string_view key) const {
   return entries;
 }
 
-std::string Settings::hash() const {
-  // FNV-1a over what decides the numbers and the shapes; addresses and limits of the front end may differ.
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+std::string Settings::decisive() const {
+  // What decides the numbers and the shapes; addresses and limits of the front end may differ.
+  std::string lines;
   for (const char* key :
        {"model.numerics", "ranks", "context.max", "kv.tokens", "lanes.max", "step.rows", "draft.tokens"})
-    for (const char c : std::string(key) + "=" + text(key) + "\n")
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    lines += fmt::format("{}={}\n", key, text(key));
+  return lines;
+}
+
+std::string hash_text(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return fmt::format("{:016x}", hash);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "net/http/server.hpp"
 #include "ops/deployment.hpp"
 #include "ops/instance_lock.hpp"
+#include "ops/port_owner.hpp"
 #include "ops/process_signals.hpp"
 #include "ops/verb.hpp"
 
@@ -27,21 +29,35 @@ int fail(int exit_code, const std::string& message) {
   return exit_code;
 }
 
-// Returns the lock, or the exit code for an address that is taken.
-std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings, const std::string& identity) {
+// Returns the lock, or the exit code for an address that is taken. "Ours" is who answers with our configuration,
+// whatever state folder it uses.
+std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings) {
   const auto port = static_cast<std::uint16_t>(settings.integer("api.port"));
   if (port == 0) return std::optional<InstanceLock>{};
+  const std::string identity = deployment_identity(settings);
   auto folder = state_folder(settings);
   if (!folder) return fail(exit_failed, folder.error().message());
   const std::string host = settings.text("api.host");
   const auto file = *folder / fmt::format("serve-{}-{}.lock", host, port);
   auto lock = InstanceLock::take(file, identity);
   if (!lock) return fail(exit_failed, lock.error().message());
-  if (*lock) return std::move(*lock);
-  if (InstanceLock::read_identity(file) == identity && answers_livez(host, port))
+  if (ask_configuration(host, port) == identity)
     return fail(exit_already_running, fmt::format("this configuration already runs at http://{}:{}", host, port));
+  if (*lock) return std::move(*lock);
   return fail(exit_failed,
               fmt::format("{}:{} is held by another Tandem configuration: {}", host, port, describe_port_owner(port)));
+}
+
+// The ranks' ports are promises to other processes: one that is taken ends the start with its owner's name, not a
+// rank's.
+std::optional<std::string> describe_taken_port(const actors::NodeOptions& node) {
+  if (node.transport != actors::Transport::tcp) return std::nullopt;
+  for (const int offset : {0, 1}) {
+    const auto port = static_cast<std::uint16_t>(node.rendezvous_port + offset);
+    if (is_port_free(node.fabric_host, port)) continue;
+    return fmt::format("rdv.port: {}:{} is held by {}", node.fabric_host, port, describe_port_owner(port));
+  }
+  return std::nullopt;
 }
 
 struct Server {
@@ -58,12 +74,16 @@ void stop(Server& server) {
   server.node.reset();
 }
 
-void log_ready(const gpu::EngineInfo& info) {
-  spdlog::info(
-      "ready: model {} with {} layers, context {} tokens, {} lanes, drafts up to {}, weights {:.1f} MiB, caches {:.1f} "
-      "MiB",
-      info.model_name, info.layers, info.max_positions, info.lanes_max, info.drafts_max,
-      static_cast<double>(info.weight_bytes) / (1 << 20), static_cast<double>(info.cache_bytes) / (1 << 20));
+std::string describe_drafts(const gpu::EngineInfo& info, const actors::SpeculationPolicy& policy) {
+  const std::uint32_t drafts = std::min(policy.drafts, static_cast<std::uint32_t>(info.drafts_max));
+  if (drafts == 0 || policy.lanes_max == 0) return "no drafts";
+  return fmt::format("{} drafts a step for up to {} lanes", drafts, policy.lanes_max);
+}
+
+void log_ready(const gpu::EngineInfo& info, const actors::SpeculationPolicy& policy) {
+  spdlog::info("ready: model {} with {} layers, context {} tokens, {} lanes, {}, weights {:.1f} MiB, caches {:.1f} MiB",
+               info.model_name, info.layers, info.max_positions, info.lanes_max, describe_drafts(info, policy),
+               static_cast<double>(info.weight_bytes) / (1 << 20), static_cast<double>(info.cache_bytes) / (1 << 20));
 }
 
 Result<Server> start(const Settings& settings, ProcessSignals& signals, const net::text::Tokenizer& tokenizer) {
@@ -71,7 +91,11 @@ Result<Server> start(const Settings& settings, ProcessSignals& signals, const ne
   if (!node_settings) return node_settings.error();
   auto http_settings = server_options(settings);
   if (!http_settings) return http_settings.error();
-  node_settings->on_ready = log_ready;
+  if (const auto taken = describe_taken_port(*node_settings))
+    return Error{ErrorCode::io, *taken, "the port is taken", "rdv.port and the next one free"};
+  node_settings->on_ready = [policy = node_settings->speculation](const gpu::EngineInfo& info) {
+    log_ready(info, policy);
+  };
   node_settings->on_fatal = [&signals](int exit_code, const std::string& reason) { signals.post({exit_code, reason}); };
   Server server;
   auto node = actors::start_head(std::move(*node_settings));
@@ -84,7 +108,8 @@ Result<Server> start(const Settings& settings, ProcessSignals& signals, const ne
     stop(server);
     return port.error();
   }
-  spdlog::info("listening on http://{}:{}", settings.text("api.host"), *port);
+  spdlog::info("listening on http://{}:{} (at most {} connections)", settings.text("api.host"), *port,
+               server.http->connections_max());
   return server;
 }
 
@@ -103,7 +128,7 @@ int serve(const DeploymentFlags& flags) {
   auto settings = Settings::resolve(flags.given, flags.config);
   if (!settings) return fail(exit_usage, settings.error().message());
   for (const auto& note : settings->notes()) spdlog::warn("{}", note);
-  auto claimed = claim(*settings, settings->text("model.dir") + " " + settings->hash());
+  auto claimed = claim(*settings);
   if (const int* exit_code = std::get_if<int>(&claimed)) return *exit_code;
   if (settings->text("model.dir").empty())
     return fail(exit_usage, "no model folder: --model DIR or model.dir=DIR in --config");

@@ -62,11 +62,38 @@ BOOST_AUTO_TEST_CASE(a_second_instance_exits_3_if_it_is_ours_and_1_with_the_owne
   const auto port = std::to_string(free_port_pair());
   TandemProcess first{serve_on(port, folder)};
   BOOST_REQUIRE_MESSAGE(first.wait_for_line("ready: "), first.output());
-  TandemProcess again{serve_on(port, folder)};
-  BOOST_TEST(again.wait_for_exit(stop_limit).value_or(-1) == 3, again.output());
-  TandemProcess foreign{serve_on(port, make_folder())};  // another state folder: not ours
-  BOOST_TEST(foreign.wait_for_exit(stop_limit).value_or(-1) == 1, foreign.output());
-  BOOST_TEST(foreign.output().find("pid " + std::to_string(first.pid())) != std::string::npos, foreign.output());
+  // The live answer decides, not the state folder.
+  for (const std::string& state : {folder, make_folder()}) {
+    TandemProcess again{serve_on(port, state)};
+    BOOST_TEST(again.wait_for_exit(stop_limit).value_or(-1) == 3, again.output());
+  }
+  for (const std::string& state : {folder, make_folder()}) {
+    auto arguments = serve_on(port, state);
+    arguments.insert(arguments.end(), {"--lanes", "4"});  // another configuration
+    TandemProcess foreign{arguments};
+    BOOST_TEST(foreign.wait_for_exit(stop_limit).value_or(-1) == 1, foreign.output());
+    BOOST_TEST(foreign.output().find("pid " + std::to_string(first.pid())) != std::string::npos, foreign.output());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_port_that_is_taken_exits_1_and_names_its_owner) {
+  const auto ports = free_port_pair();
+  TandemProcess holder{serve_on(std::to_string(ports + 1), make_folder())};
+  BOOST_REQUIRE_MESSAGE(holder.wait_for_line("listening on"), holder.output());
+  auto arguments = serve_on("0", make_folder());
+  arguments.insert(arguments.end(), {"--transport", "tcp", "--rdv-port", std::to_string(ports)});
+  TandemProcess process{arguments};
+  BOOST_TEST(process.wait_for_exit(stop_limit).value_or(-1) == 1, process.output());
+  BOOST_TEST(process.output().find("rdv.port") != std::string::npos, process.output());
+  BOOST_TEST(process.output().find("pid " + std::to_string(holder.pid())) != std::string::npos, process.output());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_said_at_the_start_is_said_once_and_true) {
+  TandemServer server{tiny_model(), {"--drafts", "2", "--draft-lanes", "3"}};
+  const std::string output = server.process().output();
+  const auto first = output.find("listening on");
+  BOOST_TEST(output.find("listening on", first + 1) == std::string::npos, output);
+  BOOST_TEST(output.find("2 drafts a step for up to 3 lanes") != std::string::npos, output);
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_loaded_exits_14_and_names_the_file) {
@@ -93,6 +120,10 @@ BOOST_AUTO_TEST_CASE(wrong_usage_exits_2_and_says_what_is_accepted) {
       {{"serve", "--model", tiny_model(), "--set", "api.prot=1"}, "api.port"},
       {{"serve", "--config", "/nonexistent/x.conf"}, "x.conf"},
       {{"serve", "--model", tiny_model(), "--effort", "101"}, "1..100"},
+      {{"serve", "--model", tiny_model(), "--context", "1000000"}, "context.max = 1000000"},
+      {{"serve", "--model", tiny_model(), "--host", "example.org", "--port", "0"}, "api.host = example.org"},
+      {{"serve", "--model", tiny_model(), "--transport", "tcp", "--port", "29501"}, "api.port = 29501"},
+      {{"serve", "--model", tiny_model(), "--port", "0", "--set", "api.bodies_bytes_max=2048"}, "api.body_bytes_max"},
       {{"trace", "--model", tiny_model()}, "--ids"},
       {{"worker", "--model", tiny_model(), "--rank", "0"}, "rank"},
   };

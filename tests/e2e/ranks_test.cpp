@@ -66,8 +66,16 @@ BOOST_AUTO_TEST_CASE(two_processes_serve_and_a_lost_worker_is_restored_under_a_r
       work{"worker", "--rank", "1", "--state-dir", folder};
   serve.insert(serve.end(), shared.begin(), shared.end());
   work.insert(work.end(), shared.begin(), shared.end());
-  auto worker = std::make_unique<TandemProcess>(work);
   TandemProcess head{serve};
+  {
+    auto other = work;
+    other.insert(other.end(), {"--context", "1024"});
+    TandemProcess stranger{other};
+    BOOST_TEST(stranger.wait_for_exit(std::chrono::seconds(30)).value_or(-1) == 2, stranger.output());
+    BOOST_TEST(stranger.output().find("context.max=0 here, context.max=1024 there") != std::string::npos,
+               stranger.output());
+  }
+  auto worker = std::make_unique<TandemProcess>(work);
   const auto listening = head.wait_for_line("listening on http://");
   BOOST_REQUIRE_MESSAGE(listening, head.output());
   const auto http = static_cast<std::uint16_t>(std::stoi(listening->substr(listening->rfind(':') + 1)));
