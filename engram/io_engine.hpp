@@ -31,8 +31,8 @@ class IoEngine {
  public:
   virtual ~IoEngine() = default;
   virtual const char* name() const noexcept = 0;
-  // Performs all reads; thread-safe (batches run one after another). Errors: io naming the file and offset; timeout if
-  // io_uring hears nothing from the disk for 30 s (the engine is then broken and says so from now on). The first error
+  // Performs all reads; thread-safe (batches run one after another). Errors: io, naming the file and offset, or that
+  // io_uring heard nothing from the disk for 30 s (the engine is then broken and says so from now on). The first error
   // stops further submissions.
   virtual Result<void> run(std::span<const ReadRequest> requests, const ReadSink& sink) = 0;
 };

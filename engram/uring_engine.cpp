@@ -119,7 +119,7 @@ class UringEngine final : public IoEngine {
       io_uring_cqe* first = nullptr;
       const int result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, &limit, nullptr);
       if (result == -ETIME) {
-        return Error{ErrorCode::timeout, "io_uring", fmt::format("no read ended within {} s", read_limit.count()), ""};
+        return Error{ErrorCode::io, "io_uring", fmt::format("no read ended within {} s", read_limit.count()), ""};
       }
       if (result >= 0) return {};
       const bool is_passing = result == -EINTR || result == -EAGAIN || result == -EBUSY;

@@ -114,7 +114,12 @@ Result<EngramRequest> EngramTables::prefetch(const RowBatch& rows) {
 
 Result<void> EngramTables::collect(const EngramRequest& request, std::size_t table, const Tensor& out) {
   auto rows = reader_.wait(request.ticket(table), read_timeout);
-  if (!rows) return rows.error();
+  if (!rows) {
+    // A silent disk is this rank's own failure, not a peer's.
+    Error error = rows.error();
+    if (error.code == ErrorCode::timeout) error.code = ErrorCode::io;
+    return error;
+  }
   engram::dequantise(rows->codes, rows->scales,
                      {static_cast<float*>(out.data), static_cast<std::size_t>(out.rows * out.cols)});
   return {};
