@@ -22,7 +22,7 @@ void ChatChoice::feed(const gpu::SampledToken& token) {
   ++completion_tokens_;
   if (has_logprobs_) append_logprob(logprobs_, token, tokenizer_);
   text::Events fresh = parser_.feed(static_cast<text::TokenId>(token.id));
-  contract_.see(fresh);
+  contract_.pass(fresh);
   std::ranges::move(fresh, std::back_inserter(events_));
   if (!parser_.has_ended()) return;
   engine_ends_too_ = std::ranges::find(engine_stop_ids_, token.id) != engine_stop_ids_.end();
@@ -43,7 +43,7 @@ bool ChatChoice::has_failed() const noexcept {
 
 void ChatChoice::end(text::EndCause cause) {
   text::Events last = parser_.finish(cause);
-  contract_.see(last);
+  contract_.pass(last);
   violation_ = contract_.violation();
   if (violation_) std::erase_if(last, [](const text::Event& event) { return event.kind == text::EventKind::finish; });
   std::ranges::move(last, std::back_inserter(events_));

@@ -185,7 +185,8 @@ actors::GenerationRequest generation_request(const ApiContext& context, const Ch
 }
 
 text::AnswerContract answer_contract(const ChatJob& job) {
-  return {job.chat.format, job.chat.tool_choice.mode == text::ToolMode::required};
+  const bool needs_call = job.chat.tool_choice.mode == text::ToolMode::required;
+  return {job.chat.format, needs_call ? &job.chat.tools : nullptr};
 }
 
 text::OutputOptions output_options(const ChatJob& job) {

@@ -111,6 +111,18 @@ BOOST_AUTO_TEST_CASE(a_required_call_that_does_not_come_is_an_error) {
   BOOST_TEST(string_at(json_of(answer.body), "error.message").find("tool_choice") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_required_call_of_a_tool_that_does_not_exist_is_an_error_and_not_delivered) {
+  std::string invented = add_call;
+  invented.replace(invented.find("\"add\""), 5, "\"subtract\"");
+  for (const char* stream : {"", R"(,"stream":true)"}) {
+    door.script = answer_script({"</think>", invented});
+    const Answer answer = chat(chat_body(tools + R"(,"tool_choice":"required")" + stream));
+    BOOST_TEST(answer.body.find(R"("code":"invalid_answer")") != std::string::npos);
+    BOOST_TEST(answer.body.find("subtract") != std::string::npos);
+    BOOST_TEST(answer.body.find("tool_calls") == std::string::npos);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(calls_may_take_the_place_of_the_promised_content) {
   door.script = answer_script({add_call});
   BOOST_TEST(string_at(json_of(chat(chat_body(tools + person)).body), "choices.0.finish_reason") == "tool_calls");
