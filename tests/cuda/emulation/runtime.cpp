@@ -1,0 +1,83 @@
+// The calls of the CUDA runtime that the backend makes, on host memory: everything is done when a call returns. EXL3
+// kernels use tensor cores and are not emulated.
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "gpu/cuda/exl3/exl3.hpp"
+
+namespace {
+
+constexpr std::size_t alignment = 256;                    // of cudaMalloc
+constexpr std::size_t most_bytes = std::size_t{1} << 40;  // more than any device has
+
+cudaError_t allocate(void** data, std::size_t bytes) {
+  *data = bytes > most_bytes ? nullptr : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+const char* cudaGetErrorString(cudaError_t) {
+  return "emulated failure";
+}
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  return allocate(data, bytes);
+}
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  return allocate(data, bytes);
+}
+cudaError_t cudaFree(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  return cudaFree(data);
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) {
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* devices) {
+  *devices = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) {
+  return cudaSuccess;
+}
+
+}  // extern "C"
+
+namespace tandem::gpu::cuda {
+
+cudaError_t exl3_multiply(cudaStream_t, const Exl3Matrix&, const Exl3Rows&, const Exl3Rows&, int, Exl3Rotated) {
+  return cudaErrorNotSupported;
+}
+cudaError_t exl3_rotate_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, const Exl3Rows&, int, Exl3Rotated) {
+  return cudaErrorNotSupported;
+}
+cudaError_t exl3_multiply_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, Exl3Rotated, const Exl3Rows&) {
+  return cudaErrorNotSupported;
+}
+
+}  // namespace tandem::gpu::cuda
