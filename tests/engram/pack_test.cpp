@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "engram/pack/open_table.hpp"
@@ -106,6 +107,25 @@ BOOST_AUTO_TEST_CASE(a_packed_file_has_exactly_the_bytes_of_the_format) {
       BOOST_TEST(!std::filesystem::exists(s.job.out.string() + ".part"));
       BOOST_TEST(!std::filesystem::exists(s.job.out.string() + ".part.journal"));
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_million_random_ids_give_the_same_rows_packed_and_from_the_shards) {
+  Setup s;
+  BOOST_REQUIRE(s.pack().has_value());
+  const auto storage = std::make_shared<Storage>();
+  auto packed = open_packed_store(s.job.out, s.job.table, storage);
+  auto source = open_shard_store(s.job.source, storage);
+  BOOST_REQUIRE((packed.has_value() && source.has_value()));
+  std::mt19937 random(11);
+  std::vector<RowId> ids(50'000);
+  std::vector<E4m3> ours(ids.size() * head_dim), theirs(ours.size());
+  std::vector<E8m0> our_scales(ids.size() * head_dim / scale_columns), their_scales(our_scales.size());
+  for (int batch = 0; batch < 20; ++batch) {
+    for (RowId& id : ids) id = RowId{static_cast<std::int32_t>(first_row + random() % (last_row - first_row))};
+    BOOST_REQUIRE((*packed)->read(ids, {ours, our_scales}).has_value());
+    BOOST_REQUIRE((*source)->read(ids, {theirs, their_scales}).has_value());
+    BOOST_REQUIRE((ours == theirs && our_scales == their_scales));
   }
 }
 
