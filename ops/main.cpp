@@ -3,12 +3,15 @@
 #include <iostream>
 #include <string_view>
 
+#include <spdlog/spdlog.h>
+
 #include "ops/process_signals.hpp"
 #include "ops/verb.hpp"
 
 int main(int argc, char** argv) {
   const std::string_view verb = argc > 1 ? argv[1] : "";
   if (verb == "serve" || verb == "worker") tandem::ops::ProcessSignals::block();
+  spdlog::default_logger();  // the registry is made while there is one thread
   CLI::App app{"Tandem: serves DeepSeek-V4.1-Flash from one native runtime of actors"};
   app.require_subcommand(1);
   app.set_version_flag("--version", TANDEM_VERSION);
