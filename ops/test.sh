@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests; ends with ctest's summary.
 #
-#   ops/test.sh                     the release preset
-#   ops/test.sh release asan tsan   these presets, one after the other
-#   ops/test.sh ci                  what every change has to pass: release, then asan without the long numeric comparisons
+#   ops/test.sh                     what every change has to pass: release, then asan without the long numeric comparisons
+#   ops/test.sh release asan tsan   these presets, one after the other, with all of their tests
 #
 # Exits 1 if a preset fails to build or a test fails; the presets after it still run.
 set -uo pipefail
@@ -49,15 +48,12 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
 ops/install-packages.sh || exit 1
-case "${1:-}" in
-  "") set -- release ;;
-  ci) set -- release asan:ci ;;
-esac
+[ $# -gt 0 ] || set -- release asan:short
 for wanted in "$@"; do
   case "$wanted" in
     release | debug | asan | tsan | cuda) run_preset "$wanted" || failed+=("$wanted") ;;
-    asan:ci) run_preset asan -LE 'model|bench' || failed+=(asan) ;;
-    *) echo "usage: ops/test.sh [release|debug|asan|tsan|cuda]... | ci"; exit 2 ;;
+    asan:short) run_preset asan -LE 'model|bench|tidy|python' || failed+=(asan) ;;
+    *) echo "usage: ops/test.sh [release|debug|asan|asan:short|tsan|cuda]..."; exit 2 ;;
   esac
 done
 
