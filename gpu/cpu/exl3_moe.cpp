@@ -11,6 +11,7 @@
 
 #include "gpu/cpu/exl3_kernels.hpp"
 #include "gpu/cpu/exl3_product.hpp"
+#include "gpu/cpu/expert_batches.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
 namespace tandem::gpu {
@@ -22,25 +23,14 @@ bool is_exl3(const Linear& weight) noexcept {
   return weight.format == WeightFormat::exl3;
 }
 
-// One expert's rows: products numbered [first, first + rows.size()).
-struct Batch {
-  const ExpertWeights* expert = nullptr;
-  std::int64_t first = 0;
-  std::vector<std::int64_t> rows;  // rows of x
-  std::vector<float> weights;      // routing weights
-};
-
 // Rows of activations for products: transformed, Q8 copies or the rows themselves.
 using Pointers = std::vector<const float*>;
 
 struct Work {
   const MoeCall& call;
   CpuContext& context;
+  ExpertPlan plan;
   std::int64_t inter = 0;
-  std::vector<Batch> batches;              // used experts by id, then the shared one
-  std::vector<std::int64_t> slot_product;  // [T, k]
-  std::int64_t shared_first = -1;
-  std::int64_t products = 0;
   Pointers rows, rows_q8;                  // of x; rows_q8 is empty if no expert wants it
   std::vector<float> h;                    // [products, inter]
   std::vector<std::vector<float>> blocks;  // one worker's [2, products, block_side]
@@ -48,37 +38,6 @@ struct Work {
   bool wants_q8(const Linear& weight) const { return call.numerics.q8 && weight.is_low_precision(); }
   float* block(int worker) { return blocks[static_cast<std::size_t>(worker)].data(); }
 };
-
-void add_batch(Work& work, const ExpertWeights& expert, const std::vector<std::int64_t>& uses) {
-  const std::int64_t slots = work.call.routing.ids.cols;
-  Batch batch{&expert, work.products, {}, {}};
-  for (const std::int64_t use : uses) {
-    batch.rows.push_back(use / slots);
-    batch.weights.push_back(work.call.routing.weights.row<float>(use / slots)[use % slots]);
-    work.slot_product[static_cast<std::size_t>(use)] = work.products++;
-  }
-  work.batches.push_back(std::move(batch));
-}
-
-void group_rows(Work& work) {
-  const MoeCall& call = work.call;
-  const std::int64_t rows = call.x.rows, slots = call.routing.ids.cols;
-  std::vector<std::vector<std::int64_t>> uses(call.weights->experts.size());  // t * slots + j
-  for (std::int64_t t = 0; t < rows; ++t) {
-    const auto* ids = call.routing.ids.row<std::int32_t>(t);
-    for (std::int64_t j = 0; j < slots; ++j) uses[static_cast<std::size_t>(ids[j])].push_back(t * slots + j);
-  }
-  work.slot_product.resize(static_cast<std::size_t>(rows * slots));
-  for (std::size_t e = 0; e < uses.size(); ++e) {
-    if (!uses[e].empty()) add_batch(work, call.weights->experts[e], uses[e]);
-  }
-  if (call.weights->shared.w1.empty()) return;
-  work.shared_first = work.products;
-  Batch shared{&call.weights->shared, work.products, {}, std::vector<float>(static_cast<std::size_t>(rows), 1.0F)};
-  for (std::int64_t t = 0; t < rows; ++t) shared.rows.push_back(t);
-  work.products += rows;
-  work.batches.push_back(std::move(shared));
-}
 
 // Outputs [128 * block, ...) of a weight in any format, y [rows, block_side].
 void multiply_block(ProductScratch& scratch, RowList x, const Linear& weight, std::int64_t block, float* y) {
@@ -97,15 +56,15 @@ struct Inputs {
   std::vector<float> space;  // transformed rows
 };
 
-void prepare_inputs(Work& work, std::span<const Batch> wave, Inputs& inputs) {
+void prepare_inputs(Work& work, std::span<const ExpertBatch> wave, Inputs& inputs) {
   const std::int64_t first = wave.front().first;
   const std::int64_t count = wave.back().first + static_cast<std::int64_t>(wave.back().rows.size()) - first;
   const std::int64_t k = exl3::padded_side(work.call.x.cols);
   inputs.space.resize(static_cast<std::size_t>(2 * count * k));
   inputs.gate.resize(static_cast<std::size_t>(count));
   inputs.up.resize(static_cast<std::size_t>(count));
-  std::vector<const Batch*> owner(static_cast<std::size_t>(count));
-  for (const Batch& batch : wave) {
+  std::vector<const ExpertBatch*> owner(static_cast<std::size_t>(count));
+  for (const ExpertBatch& batch : wave) {
     std::fill_n(owner.begin() + (batch.first - first), batch.rows.size(), &batch);
   }
   const auto prepare = [&](const Linear& weight, std::size_t t, float* space) -> const float* {
@@ -115,14 +74,14 @@ void prepare_inputs(Work& work, std::span<const Batch> wave, Inputs& inputs) {
   };
   work.context.for_each_row(count, 16 * k, [&](std::int64_t p) {
     const auto at = static_cast<std::size_t>(p);
-    const Batch& batch = *owner[at];
+    const ExpertBatch& batch = *owner[at];
     const auto t = static_cast<std::size_t>(batch.rows[static_cast<std::size_t>(first + p - batch.first)]);
     inputs.gate[at] = prepare(batch.expert->w1, t, inputs.space.data() + 2 * p * k);
     inputs.up[at] = prepare(batch.expert->w3, t, inputs.space.data() + (2 * p + 1) * k);
   });
 }
 
-void raise_block(Work& work, int worker, const Batch& batch, std::int64_t block, const Inputs& inputs,
+void raise_block(Work& work, int worker, const ExpertBatch& batch, std::int64_t block, const Inputs& inputs,
                  std::int64_t wave_first) {
   const std::size_t rows = batch.rows.size(), at = static_cast<std::size_t>(batch.first - wave_first);
   const std::int64_t first = block * block_side, count = std::min(block_side, work.inter - first);
@@ -144,24 +103,24 @@ void raise_block(Work& work, int worker, const Batch& batch, std::int64_t block,
 }
 
 // Experts whose transformed inputs fit the memory that one wave may take, at least one.
-std::span<const Batch> next_wave(const Work& work, std::size_t begin) {
+std::span<const ExpertBatch> next_wave(const Work& work, std::size_t begin) {
   constexpr std::int64_t floats_max = 16 << 20;
   const std::int64_t product_floats = 2 * exl3::padded_side(work.call.x.cols);
   std::size_t end = begin;
   std::int64_t floats = 0;
   do {
-    floats += static_cast<std::int64_t>(work.batches[end].rows.size()) * product_floats;
+    floats += static_cast<std::int64_t>(work.plan.batches[end].rows.size()) * product_floats;
     ++end;
-  } while (end < work.batches.size() &&
-           floats + static_cast<std::int64_t>(work.batches[end].rows.size()) * product_floats <= floats_max);
-  return std::span(work.batches).subspan(begin, end - begin);
+  } while (end < work.plan.batches.size() &&
+           floats + static_cast<std::int64_t>(work.plan.batches[end].rows.size()) * product_floats <= floats_max);
+  return std::span(work.plan.batches).subspan(begin, end - begin);
 }
 
 void raise(Work& work) {
   const std::int64_t blocks = exl3::padded_side(work.inter) / block_side;
   Inputs inputs;
-  for (std::size_t begin = 0; begin < work.batches.size();) {
-    const std::span<const Batch> wave = next_wave(work, begin);
+  for (std::size_t begin = 0; begin < work.plan.batches.size();) {
+    const std::span<const ExpertBatch> wave = next_wave(work, begin);
     prepare_inputs(work, wave, inputs);
     const auto units = static_cast<std::int64_t>(wave.size()) * blocks;
     work.context.pool.for_each_unit(units, unit_grain(2 * block_side * work.call.x.cols),
@@ -178,9 +137,10 @@ void raise(Work& work) {
 // h becomes the input of w2 in place: Q8 values or transformed slices. A product belongs to one expert, so nothing else
 // reads it.
 void prepare_h(Work& work) {
-  std::vector<const Batch*> owner(static_cast<std::size_t>(work.products));
-  for (const Batch& batch : work.batches) std::fill_n(owner.begin() + batch.first, batch.rows.size(), &batch);
-  work.context.for_each_row(work.products, 8 * work.inter, [&](std::int64_t p) {
+  std::vector<const ExpertBatch*> owner(static_cast<std::size_t>(work.plan.products));
+  for (const ExpertBatch& batch : work.plan.batches)
+    std::fill_n(owner.begin() + batch.first, batch.rows.size(), &batch);
+  work.context.for_each_row(work.plan.products, 8 * work.inter, [&](std::int64_t p) {
     const std::vector<Linear>& slices = owner[static_cast<std::size_t>(p)]->expert->w2.slices;
     float* h = work.h.data() + p * work.inter;
     if (work.wants_q8(slices.front())) return simd::fake_q8(h, work.inter);
@@ -193,7 +153,7 @@ void prepare_h(Work& work) {
 
 // ---- pass 2 ----
 
-void multiply_slice(Work& work, int worker, const Batch& batch, const Linear& slice, std::int64_t k_first,
+void multiply_slice(Work& work, int worker, const ExpertBatch& batch, const Linear& slice, std::int64_t k_first,
                     std::int64_t block, float* out) {
   const Pointers rows = row_pointers(work.h.data() + batch.first * work.inter + k_first,
                                      static_cast<std::int64_t>(batch.rows.size()), work.inter);
@@ -206,23 +166,23 @@ void sum_slots(const Work& work, const float* products, std::int64_t count, cons
     float* y = out.row<float>(t) + first;
     std::fill_n(y, count, 0.0F);
     for (std::int64_t j = 0; j < slots; ++j) {
-      simd::add(products + work.slot_product[static_cast<std::size_t>(t * slots + j)] * block_side, count, y);
+      simd::add(products + work.plan.slot_product[static_cast<std::size_t>(t * slots + j)] * block_side, count, y);
     }
-    if (work.shared_first >= 0) simd::add(products + (work.shared_first + t) * block_side, count, y);
+    if (work.plan.shared_first >= 0) simd::add(products + (work.plan.shared_first + t) * block_side, count, y);
   }
 }
 
 // FP32 partial sums: each slice of K has its own rows of out.
 void lower_partial(Work& work, int worker, std::int64_t block, std::int64_t count) {
   float* products = work.block(worker);
-  const std::size_t slices = work.batches.front().expert->w2.slices.size();
+  const std::size_t slices = work.plan.batches.front().expert->w2.slices.size();
   std::int64_t k_first = 0;
   for (std::size_t s = 0; s < slices; ++s) {
-    for (const Batch& batch : work.batches) {
+    for (const ExpertBatch& batch : work.plan.batches) {
       multiply_slice(work, worker, batch, batch.expert->w2.slices[s], k_first, block,
                      products + batch.first * block_side);
     }
-    k_first += work.batches.front().expert->w2.slices[s].k;
+    k_first += work.plan.batches.front().expert->w2.slices[s].k;
     const Tensor out = work.call.out.slice_rows(static_cast<std::int64_t>(s) * work.call.x.rows, work.call.x.rows);
     sum_slots(work, products, count, out, block * block_side);
   }
@@ -232,8 +192,8 @@ void lower_partial(Work& work, int worker, std::int64_t block, std::int64_t coun
 void lower_finished(Work& work, int worker, std::int64_t block, std::int64_t count) {
   const bool round = work.call.numerics.bf16_activations;
   float* products = work.block(worker);
-  float* part = products + work.products * block_side;
-  for (const Batch& batch : work.batches) {
+  float* part = products + work.plan.products * block_side;
+  for (const ExpertBatch& batch : work.plan.batches) {
     float* sum = products + batch.first * block_side;
     const auto size = static_cast<std::int64_t>(batch.rows.size()) * block_side;
     std::int64_t k_first = 0;
@@ -270,17 +230,16 @@ bool has_exl3_experts(const MoeCall& call) noexcept {
 
 void cpu_exl3_moe(CpuContext& context, const MoeCall& call) {
   if (call.x.rows == 0) return;
-  Work work{call, context, call.weights->experts.front().w1.n, {}, {}, -1, 0, {}, {}, {}, {}};
-  group_rows(work);
+  Work work{call, context, plan_experts(call), call.weights->experts.front().w1.n, {}, {}, {}, {}};
   work.rows = product_rows(context, call.x, false);
   if (wants_q8(call)) work.rows_q8 = product_rows(context, call.x, true);
-  work.h.resize(static_cast<std::size_t>(work.products * work.inter));
-  const auto block_floats = static_cast<std::size_t>(2 * work.products * block_side);
+  work.h.resize(static_cast<std::size_t>(work.plan.products * work.inter));
+  const auto block_floats = static_cast<std::size_t>(2 * work.plan.products * block_side);
   work.blocks.assign(static_cast<std::size_t>(context.pool.threads()), std::vector<float>(block_floats));
   raise(work);
   prepare_h(work);
   const std::int64_t width = call.weights->experts.front().w2.n;
-  const std::int64_t macs = work.products * block_side * work.inter;
+  const std::int64_t macs = work.plan.products * block_side * work.inter;
   context.pool.for_each_unit(exl3::padded_side(width) / block_side, unit_grain(macs),
                              [&](int worker, std::int64_t block) {
                                const std::int64_t count = std::min(block_side, width - block * block_side);

@@ -12,66 +12,25 @@
 
 #include "gpu/cpu/chain_product.hpp"
 #include "gpu/cpu/exl3_moe.hpp"
+#include "gpu/cpu/expert_batches.hpp"
 #include "gpu/cpu/simd/kernels.hpp"
 
 namespace tandem::gpu {
 namespace {
 
-// One expert's rows: products numbered [first, first + rows.size()) in the h buffer.
-struct Batch {
-  const ExpertWeights* expert = nullptr;
-  std::int64_t first = 0;
-  std::vector<std::int64_t> rows;  // rows of x
-  std::vector<float> weights;      // routing weights
-};
-
-struct Plan {
-  std::vector<Batch> batches;              // used experts by id, then the shared one
-  std::vector<std::int64_t> slot_product;  // [T, k]: number of the product of a row's slot
-  std::int64_t shared_first = -1;          // the shared expert's product of row 0, -1 if there is none
-  std::int64_t products = 0;
-};
-
-Plan make_plan(const MoeCall& call) {
-  const std::int64_t rows = call.x.rows, slots = call.routing.ids.cols;
-  Plan plan;
-  std::vector<std::vector<std::int64_t>> uses(call.weights->experts.size());  // t * slots + j
-  for (std::int64_t t = 0; t < rows; ++t) {
-    const auto* ids = call.routing.ids.row<std::int32_t>(t);
-    for (std::int64_t j = 0; j < slots; ++j) uses[static_cast<std::size_t>(ids[j])].push_back(t * slots + j);
-  }
-  plan.slot_product.resize(static_cast<std::size_t>(rows * slots));
-  for (std::size_t e = 0; e < uses.size(); ++e) {
-    if (uses[e].empty()) continue;
-    Batch batch{&call.weights->experts[e], plan.products, {}, {}};
-    for (const std::int64_t use : uses[e]) {
-      batch.rows.push_back(use / slots);
-      batch.weights.push_back(call.routing.weights.row<float>(use / slots)[use % slots]);
-      plan.slot_product[static_cast<std::size_t>(use)] = plan.products++;
-    }
-    plan.batches.push_back(std::move(batch));
-  }
-  if (call.weights->shared.w1.empty()) return plan;
-  plan.shared_first = plan.products;
-  Batch shared{&call.weights->shared, plan.products, {}, std::vector<float>(static_cast<std::size_t>(rows), 1.0F)};
-  for (std::int64_t t = 0; t < rows; ++t) shared.rows.push_back(t);
-  plan.products += rows;
-  plan.batches.push_back(std::move(shared));
-  return plan;
-}
-
 // Everything the passes share.
 struct Work {
   const MoeCall& call;
   CpuContext& context;
-  Plan plan;
+  ExpertPlan plan;
   std::int64_t inter = 0;                  // width of h on this rank
   std::vector<float> h;                    // [products, inter]
   std::vector<std::vector<float>> panels;  // one worker's [2, rows of the largest batch or products, panel_cols]
 };
 
 // h of one panel for all rows of a batch.
-void raise_panel(Work& work, int worker, const Batch& batch, std::int64_t first, const std::vector<const float*>& x) {
+void raise_panel(Work& work, int worker, const ExpertBatch& batch, std::int64_t first,
+                 const std::vector<const float*>& x) {
   const auto rows = static_cast<std::int64_t>(batch.rows.size());
   const std::int64_t count = std::min(panel_cols, work.inter - first);
   float* gate = work.panels[static_cast<std::size_t>(worker)].data();
@@ -108,7 +67,7 @@ void raise(Work& work) {
 }
 
 // out[r][c] = h . w2 for a batch and one slice of K.
-void multiply_slice(Work& work, int worker, const Batch& batch, const PanelRange& range, std::int64_t k_first,
+void multiply_slice(Work& work, int worker, const ExpertBatch& batch, const PanelRange& range, std::int64_t k_first,
                     float* out) {
   std::vector<const float*> rows = row_pointers(work.h.data() + batch.first * work.inter + k_first,
                                                 static_cast<std::int64_t>(batch.rows.size()), work.inter);
@@ -116,7 +75,8 @@ void multiply_slice(Work& work, int worker, const Batch& batch, const PanelRange
 }
 
 // sum[r][c] = h . w2 for a batch and all of K; `part` is memory for as many floats as `sum`.
-void multiply_whole(Work& work, int worker, const Batch& batch, const ChainRange& range, float* sum, float* part) {
+void multiply_whole(Work& work, int worker, const ExpertBatch& batch, const ChainRange& range, float* sum,
+                    float* part) {
   const auto rows = static_cast<std::int64_t>(batch.rows.size());
   if (work.context.in_reference_order()) {
     const auto h = row_pointers(work.h.data() + batch.first * work.inter, rows, work.inter);
@@ -149,7 +109,7 @@ void lower_partial(Work& work, int worker, std::int64_t first, std::int64_t coun
   const auto slices = work.plan.batches.front().expert->w2.slices.size();
   std::int64_t k_first = 0;
   for (std::size_t s = 0; s < slices; ++s) {
-    for (const Batch& batch : work.plan.batches) {
+    for (const ExpertBatch& batch : work.plan.batches) {
       multiply_slice(work, worker, batch, {&batch.expert->w2.slices[s], first, count}, k_first,
                      products + batch.first * panel_cols);
     }
@@ -163,7 +123,7 @@ void lower_partial(Work& work, int worker, std::int64_t first, std::int64_t coun
 void lower_finished(Work& work, int worker, std::int64_t first, std::int64_t count) {
   float* products = work.panels[static_cast<std::size_t>(worker)].data();
   float* part = products + work.plan.products * panel_cols;
-  for (const Batch& batch : work.plan.batches) {
+  for (const ExpertBatch& batch : work.plan.batches) {
     float* sum = products + batch.first * panel_cols;
     const auto size = static_cast<std::int64_t>(batch.rows.size()) * panel_cols;
     multiply_whole(work, worker, batch, {batch.expert->w2.slices, first, count}, sum, part);
@@ -179,7 +139,7 @@ void lower_finished(Work& work, int worker, std::int64_t first, std::int64_t cou
 void cpu_moe(CpuContext& context, const MoeCall& call) {
   if (call.x.rows == 0) return;
   if (has_exl3_experts(call)) return cpu_exl3_moe(context, call);
-  Work work{call, context, make_plan(call), call.weights->experts.front().w1.n, {}, {}};
+  Work work{call, context, plan_experts(call), call.weights->experts.front().w1.n, {}, {}};
   work.h.resize(static_cast<std::size_t>(work.plan.products * work.inter));
   const auto panel_floats = static_cast<std::size_t>(2 * work.plan.products * panel_cols);
   work.panels.assign(static_cast<std::size_t>(context.pool.threads()), std::vector<float>(panel_floats));
