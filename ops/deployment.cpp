@@ -26,15 +26,25 @@ struct Flag {
 
 // Every setting can be given in the file or the environment; these are common enough to have a flag.
 constexpr Flag flags_table[] = {
-    {"--model", "model.dir"},         {"--name", "model.names"},
-    {"--numerics", "model.numerics"}, {"--ranks", "ranks"},
-    {"--transport", "transport"},     {"--threads", "threads"},
-    {"--fabric-host", "fabric.host"}, {"--rdv-port", "rdv.port"},
-    {"--context", "context.max"},     {"--kv-tokens", "kv.tokens"},
-    {"--lanes", "lanes.max"},         {"--drafts", "draft.tokens"},
-    {"--draft-lanes", "draft.lanes"}, {"--host", "api.host"},
-    {"--port", "api.port"},           {"--key-file", "api.key_file"},
-    {"--state-dir", "state.dir"},     {"--effort", "reasoning.default"},
+    {"--model", "model.dir"},
+    {"--name", "model.names"},
+    {"--backend", "model.backend"},
+    {"--numerics", "model.numerics"},
+    {"--ranks", "ranks"},
+    {"--transport", "transport"},
+    {"--threads", "threads"},
+    {"--fabric-host", "fabric.host"},
+    {"--rdv-port", "rdv.port"},
+    {"--context", "context.max"},
+    {"--kv-tokens", "kv.tokens"},
+    {"--lanes", "lanes.max"},
+    {"--drafts", "draft.tokens"},
+    {"--draft-lanes", "draft.lanes"},
+    {"--host", "api.host"},
+    {"--port", "api.port"},
+    {"--key-file", "api.key_file"},
+    {"--state-dir", "state.dir"},
+    {"--effort", "reasoning.default"},
 };
 
 const char* help_of(const char* key) {
@@ -146,6 +156,7 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   if (options.engine.model.empty())
     return Error{ErrorCode::bad_config, "model.dir", "no model folder", "--model DIR or model.dir=DIR in --config"};
   if (auto checked = check_together(settings); !checked) return checked.error();
+  options.engine.backend = settings.text("model.backend");
   options.engine.numerics = settings.text("model.numerics");
   options.engine.max_positions = settings.integer("context.max");
   options.engine.kv_tokens = settings.integer("kv.tokens");

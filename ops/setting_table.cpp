@@ -9,6 +9,8 @@ const std::vector<SettingRow>& setting_table() {
   static const std::vector<SettingRow> table = {
       {"model.dir", text, "", 0, 0, "", "folder of the checkpoint"},
       {"model.names", list, "", 0, 0, "", "served model names, the first is canonical; default: the folder's name"},
+      {"model.backend", choice, "cpu", 0, 0, "cpu|cuda",
+       "what computes: the CPU, or a CUDA device in builds that have it"},
       {"model.numerics", choice, "serve", 0, 0, "serve|s32|noq8", "roundings of the forward pass"},
       {"ranks", integer, "1", 1, 64, "", "ranks that share the model"},
       {"transport", choice, "threads", 0, 0, "threads|tcp", "ranks as threads of one process, or as processes"},
