@@ -12,6 +12,8 @@
 namespace tandem::gpu {
 namespace {
 
+constexpr std::int32_t rows_of_one = 64;  // most rows of a step that backends may keep as a whole
+
 LaneResult lane_result(const LaneWork& work) {
   LaneResult result;
   result.id = work.lane->id;
@@ -29,6 +31,17 @@ LaneResult idle_result(const Lane& lane) {
   result.length = static_cast<std::uint32_t>(lane.state->length());
   result.error = lane.error;
   return result;
+}
+
+// Rows of the top whose logits are needed: the last one of a prompt, all of a verify burst.
+std::vector<std::int32_t> sampled_rows(const std::vector<LaneWork>& work) {
+  std::vector<std::int32_t> rows;
+  for (const LaneWork& lane : work) {
+    if (!lane.sample) continue;
+    const std::int32_t count = lane.lane->decoding ? lane.count : 1;
+    for (std::int32_t i = lane.upper - count; i < lane.upper; ++i) rows.push_back(lane.first_row + i);
+  }
+  return rows;
 }
 
 // Positions of a chunk that must run through all layers: those of the last `needed` of the prompt.
@@ -77,7 +90,7 @@ Result<StepResult> EngineCore::execute(const StepPlan& plan) {
   if (!work->empty()) {
     auto rows = forward(*work);
     if (!rows) return rows.error();
-    if (auto ok = sample(*work, *rows); !ok) return ok.error();
+    if (auto ok = sample(*work); !ok) return ok.error();
     if (auto ok = draft(*work, *rows); !ok) return ok.error();
   }
   if (auto ok = model_->ops->wait(); !ok) return ok.error();
@@ -186,20 +199,29 @@ Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
     first_row += lane.upper;
   }
   if (!shortened) options.upper_rows.clear();
-  return forward_.run(rows, options);
+  const std::vector<std::int32_t> wanted = sampled_rows(work);
+  ForwardResult result;
+  const auto compute = [&]() -> Result<void> {
+    auto passed = forward_.run(rows, options);
+    if (!passed) return passed.error();
+    result = std::move(*passed);
+    logits_ = {};
+    if (wanted.empty()) return {};
+    const auto logits = forward_.logits(result, wanted);
+    if (!logits) return logits.error();
+    logits_ = *logits;
+    return {};
+  };
+  // Ranks meet inside the pass, and long steps gain nothing from being one.
+  const bool is_one = model_->ranks() == 1 && !shortened && rows.rows() <= rows_of_one;
+  const auto done = is_one ? model_->ops->run_as_one(compute) : compute();
+  if (!done) return done.error();
+  return result;
 }
 
-Result<void> EngineCore::sample(std::vector<LaneWork>& work, const ForwardResult& rows) {
-  std::vector<std::int32_t> wanted;
-  for (const LaneWork& lane : work) {
-    if (!lane.sample) continue;
-    const std::int32_t rows_sampled = lane.lane->decoding ? lane.count : 1;
-    for (std::int32_t i = lane.upper - rows_sampled; i < lane.upper; ++i) wanted.push_back(lane.first_row + i);
-  }
-  if (wanted.empty()) return {};
-  const auto logits = forward_.logits(rows, wanted);
-  if (!logits) return logits.error();
-  const auto readable = on_host(model_->ops->memory(), *logits, logits_copy_);
+Result<void> EngineCore::sample(std::vector<LaneWork>& work) {
+  if (logits_.empty()) return {};
+  const auto readable = on_host(model_->ops->memory(), logits_, logits_copy_);
   if (!readable) return readable.error();
   std::int32_t row = 0;
   for (LaneWork& lane : work) {

@@ -30,9 +30,10 @@ class EngineCore final : public Engine {
   Result<std::vector<LaneWork>> collect_work(const StepPlan& plan, StepResult& result);
   Result<LaneWork> feed_prefill(Lane& lane, const PrefillWork& work);
   Result<LaneWork> feed_decode(Lane& lane, const DecodeWork& work);
+  // One pass over all rows, and the logits of those to be sampled.
   Result<ForwardResult> forward(std::vector<LaneWork>& work);
   // Samples every lane's rows, accepts drafts, takes rejected rows back.
-  Result<void> sample(std::vector<LaneWork>& work, const ForwardResult& rows);
+  Result<void> sample(std::vector<LaneWork>& work);
   void sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row);
   // Inserts committed rows into the draft context and prepares drafts.
   Result<void> draft(std::vector<LaneWork>& work, const ForwardResult& rows);
@@ -44,6 +45,7 @@ class EngineCore final : public Engine {
   CachePools pools_;
   ForwardPass forward_;
   DraftNetwork draft_network_;
+  Tensor logits_;       // of the rows to be sampled, in their lanes' order; empty if there are none
   Buffer logits_copy_;  // of the sampled rows, where the backend has memory of its own
   std::map<SequenceId, Lane> lanes_;
   std::string failure_;  // why the engine is dead

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "gpu/kv_record.hpp"
@@ -122,6 +123,10 @@ class Ops {
   virtual Memory& memory() noexcept;
   // Waits for all operations so far. Errors: the first one of any of them.
   virtual Result<void> wait();
+
+  // Runs what `body` issues. A backend may call it several times, start the whole as one, and keep that for when the
+  // same comes again: a body that neither waits nor downloads is served best. Errors: those of `body`.
+  virtual Result<void> run_as_one(const std::function<Result<void>()>& body) { return body(); }
 
   // Builds the backend's own form of a weight, once, after loading and before it is placed. May release `codes` if
   // `packed` replaces them.

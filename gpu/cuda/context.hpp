@@ -7,6 +7,7 @@
 
 #include "gpu/cuda/device_memory.hpp"
 #include "gpu/cuda/staging.hpp"
+#include "gpu/cuda/step_graphs.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "gpu/model/workspace.hpp"
 
@@ -18,18 +19,20 @@ struct CudaContext {
         stream(*owned),
         staging(stream, staging_bytes),
         memory(stream, staging),
-        scratch(memory) {}
+        scratch(memory),
+        graphs(stream, staging) {}
 
   std::unique_ptr<Stream> owned;
   Stream& stream;
   Staging staging;
   DeviceMemory memory;
   Workspace scratch;  // intermediate tensors inside one operation
+  StepGraphs graphs;
 
-  // Runs launch(stream handle), which returns a cudaError_t, unless an operation before it failed.
-  template <class Launch>
-  void run(const char* what, const Launch& launch) {
-    if (stream.begin()) stream.check(launch(stream.handle()), what);
+  // See Stream::run.
+  template <class Launch, class... Arguments>
+  void run(const char* what, const Launch& launch, const Arguments&... arguments) {
+    stream.run(what, launch, arguments...);
   }
 };
 

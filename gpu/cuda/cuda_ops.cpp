@@ -24,9 +24,13 @@ class CudaOps final : public Ops {
 
   Memory& memory() noexcept override { return context_.memory; }
   Result<void> wait() override { return context_.stream.wait(); }
+  Result<void> run_as_one(const std::function<Result<void>()>& body) override { return context_.graphs.run(body); }
   CudaUse use() const noexcept {
-    return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations()};
+    return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations(),
+            context_.graphs.captured(),    context_.graphs.started(),        context_.graphs.nodes()};
   }
+
+  void observe(cuda::LaunchObserver* observer) noexcept { context_.stream.observe(observer); }
 
   // Of all formats but one the kernels read the file's own codes.
   void prepare(Linear& weight) override {
@@ -37,20 +41,20 @@ class CudaOps final : public Ops {
   void move_rows(std::span<const RowMove> moves, std::int64_t cols) override {
     if (moves.empty() || cols == 0) return;
     const auto* list = reinterpret_cast<const cuda::Move*>(context_.staging.send(moves));
-    run("move rows",
-        [&](cudaStream_t s) { return cuda::move_rows(s, list, static_cast<std::int64_t>(moves.size()), cols); });
+    run("move rows", cuda::move_rows, list, static_cast<std::int64_t>(moves.size()), cols);
   }
   void clear(Tensor x) override {
     if (x.empty()) return;
-    run("clear", [&](cudaStream_t s) { return cudaMemsetAsync(x.data, 0, bytes_of(x).size(), s); });
+    const auto clear = [](cudaStream_t s, void* data, std::size_t bytes) { return cudaMemsetAsync(data, 0, bytes, s); };
+    run("clear", clear, x.data, bytes_of(x).size());
   }
   void scale(Tensor x, float factor, bool round) override {
     if (x.empty()) return;
-    run("scale", [&](cudaStream_t s) { return cuda::scale(s, x, factor, round); });
+    run("scale", cuda::scale, x, factor, round);
   }
   void sum_blocks(const Tensor& parts, bool round, Tensor sum) override {
     if (sum.empty()) return;
-    run("sum blocks", [&](cudaStream_t s) { return cuda::sum_blocks(s, parts, round, sum); });
+    run("sum blocks", cuda::sum_blocks, parts, round, sum);
   }
   Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) override;
 
@@ -58,8 +62,7 @@ class CudaOps final : public Ops {
     if (ids.empty()) return;
     const std::int32_t* list = context_.staging.send(ids);
     const Tensor rows = out.slice_rows(0, static_cast<std::int64_t>(ids.size()));
-    run("gather rows",
-        [&](cudaStream_t s) { return cuda::gather_rows(s, table.codes.as<const std::uint16_t>(), list, rows); });
+    run("gather rows", cuda::gather_rows, table.codes.as<const std::uint16_t>(), list, rows);
   }
   void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor y) override {
     cuda::linear(context_, x, weight, mode, y);
@@ -70,11 +73,11 @@ class CudaOps final : public Ops {
   void rmsnorm(const Tensor& x, const DenseF32& w, double eps, bool round, Tensor y) override {
     if (x.empty()) return;
     const cuda::NormCall call{x, w.data(), static_cast<float>(eps), round, y};
-    run("rmsnorm", [&](cudaStream_t s) { return cuda::rmsnorm(s, call); });
+    run("rmsnorm", cuda::rmsnorm, call);
   }
   void round_bf16(Tensor x) override {
     if (x.empty()) return;
-    run("round", [&](cudaStream_t s) { return cuda::round_bf16(s, x); });
+    run("round", cuda::round_bf16, x);
   }
 
   void mhc_mix(const Tensor& streams, const HyperConnection& hc, const ModelConfig& config, HcMix out) override {
@@ -82,15 +85,15 @@ class CudaOps final : public Ops {
   }
   void mhc_collapse(const Tensor& streams, const Tensor& pre, bool round, Tensor u) override {
     if (u.empty()) return;
-    run("mhc collapse", [&](cudaStream_t s) { return cuda::collapse(s, streams, pre, round, u); });
+    run("mhc collapse", cuda::collapse, streams, pre, round, u);
   }
   void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) override {
     if (y.empty()) return;
-    run("mhc expand", [&](cudaStream_t s) { return cuda::expand(s, {streams, y, mix.post, mix.comb, round}); });
+    run("mhc expand", cuda::expand, cuda::ExpandCall{streams, y, mix.post, mix.comb, round});
   }
   void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) override {
     if (out.empty()) return;
-    run("mean of streams", [&](cudaStream_t s) { return cuda::mean_streams(s, streams, mult, round, out); });
+    run("mean of streams", cuda::mean_streams, streams, mult, round, out);
   }
 
   void rope(Tensor x, int heads, std::span<const std::int64_t> positions, const RopeView& table, bool inverse,
@@ -98,11 +101,11 @@ class CudaOps final : public Ops {
     if (x.empty()) return;
     const std::int64_t* list = context_.staging.send(positions);
     const cuda::RotationCall call{x, heads, list, table.cos, table.sin, table.pairs, inverse, round};
-    run("rope", [&](cudaStream_t s) { return cuda::rotate(s, call); });
+    run("rope", cuda::rotate, call);
   }
   void quantise_x4(Tensor x) override {
     if (x.empty()) return;
-    run("x4", [&](cudaStream_t s) { return cuda::fake_x4(s, x); });
+    run("x4", cuda::fake_x4, x);
   }
   void write_window(const Tensor& x, std::span<const RecordRing> rings,
                     std::span<const std::int64_t> positions) override {
@@ -117,7 +120,7 @@ class CudaOps final : public Ops {
   void pool_pair(const Tensor& ka, const Tensor& ga, const Tensor& kb, const Tensor& gb, bool round,
                  Tensor z) override {
     if (z.empty()) return;
-    run("pool pair", [&](cudaStream_t s) { return cuda::pool_pair(s, {ka, ga, kb, gb, round, z}); });
+    run("pool pair", cuda::pool_pair, cuda::PairCall{ka, ga, kb, gb, round, z});
   }
 
   void attention(const AttentionCall& call) override { cuda::attention(context_, call); }
@@ -141,13 +144,13 @@ class CudaOps final : public Ops {
                               config.hc_mult,
                               static_cast<float>(config.norm_eps),
                               round};
-    run("engram gate", [&](cudaStream_t s) { return cuda::engram_gate(s, call); });
+    run("engram gate", cuda::engram_gate, call);
   }
 
  private:
-  template <class Launch>
-  void run(const char* what, const Launch& launch) {
-    context_.run(what, launch);
+  template <class Launch, class... Arguments>
+  void run(const char* what, const Launch& launch, const Arguments&... arguments) {
+    context_.run(what, launch, arguments...);
   }
 
   // Writes row t of x as the record at place(t); the caches say in which format, the same for all rows.
@@ -157,7 +160,7 @@ class CudaOps final : public Ops {
     std::vector<std::byte*> places;
     for (std::size_t row = 0; row < caches.size(); ++row) places.push_back(place(row));
     const cuda::WriteCall call{x, context_.staging.send(std::span<std::byte* const>(places)), caches.front().format};
-    run("write records", [&](cudaStream_t s) { return cuda::write_records(s, call); });
+    run("write records", cuda::write_records, call);
   }
 
   CudaContext context_;
@@ -168,7 +171,7 @@ Result<void> CudaOps::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums,
   const Workspace::Scope scope(context_.scratch);
   const Tensor found = context_.scratch.i32(2, sums.rows);
   const cuda::BestCall call{a, b, sums, found.row<float>(0), found.row<std::int32_t>(1)};
-  run("best of sum", [&](cudaStream_t s) { return cuda::best_of_sum(s, call); });
+  run("best of sum", cuda::best_of_sum, call);
   const auto rows = static_cast<std::size_t>(sums.rows);
   std::vector<float> values(rows);
   std::vector<std::int32_t> columns(rows);
@@ -190,6 +193,10 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options) {
 
 CudaUse use_of(const Ops& ops) {
   return static_cast<const CudaOps&>(ops).use();
+}
+
+void observe_launches(Ops& ops, cuda::LaunchObserver* observer) {
+  static_cast<CudaOps&>(ops).observe(observer);
 }
 
 }  // namespace tandem::gpu

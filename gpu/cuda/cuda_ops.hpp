@@ -24,7 +24,16 @@ struct CudaUse {
   std::int64_t allocations = 0;  // requests to the arena
   std::size_t reserved_bytes = 0;
   std::int64_t operations = 0;
+  std::int64_t graphs = 0;        // captured
+  std::int64_t graph_starts = 0;  // steps that were one launch
+  std::int64_t graph_nodes = 0;   // kernels and copies of the last of them
 };
 CudaUse use_of(const Ops& ops);
+
+namespace cuda {
+class LaunchObserver;
+}
+// Shows every launch to `observer` from now on; null ends it. Requires that `ops` came from make_cuda_ops.
+void observe_launches(Ops& ops, cuda::LaunchObserver* observer);
 
 }  // namespace tandem::gpu

@@ -74,11 +74,9 @@ void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bo
   for (std::int64_t first = 0; first < x.rows; first += exl3_rows_max) {
     const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, x.rows - first);
     const Exl3Rows in = exl3_rows_of(x.slice_rows(first, rows)), out = exl3_rows_of(y.slice_rows(first, rows));
-    context.run("exl3 linear", [&](cudaStream_t stream) {
-      return exl3_multiply(stream, matrix, in, out, static_cast<int>(rows), scratch);
-    });
+    context.run("exl3 linear", exl3_multiply, matrix, in, out, static_cast<int>(rows), scratch);
   }
-  if (round) context.run("round", [&](cudaStream_t stream) { return round_bf16(stream, y); });
+  if (round) context.run("round", round_bf16, y);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -37,12 +37,12 @@ Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing
   plan.position_of_use = list(uses.count);
   plan.tile_count = list(1);
   plan.tiles = reinterpret_cast<ExpertTile*>(list(3 * plan.tiles_max));
-  context.run("expert plan", [&](cudaStream_t s) {
-    // Groups behind the last one have no rows.
-    const auto bytes = static_cast<std::size_t>(plan.tiles_max) * sizeof(ExpertTile);
-    if (const cudaError_t status = cudaMemsetAsync(plan.tiles, 0, bytes, s); status != cudaSuccess) return status;
-    return plan_experts(s, routing.ids, experts, exl3_rows_max, plan);
-  });
+  // Groups behind the last one have no rows.
+  const auto clear = [](cudaStream_t s, ExpertTile* tiles, std::size_t bytes) {
+    return cudaMemsetAsync(tiles, 0, bytes, s);
+  };
+  context.run("clear groups", clear, plan.tiles, static_cast<std::size_t>(plan.tiles_max) * sizeof(ExpertTile));
+  context.run("expert plan", plan_experts, routing.ids, experts, exl3_rows_max, plan);
   return uses;
 }
 
@@ -59,12 +59,10 @@ void multiply_uses(CudaContext& context, const Exl3Bank& bank, const Uses& uses,
   groups.source_of_row = is_sorted ? nullptr : uses.plan.source_of_use;
   const Exl3Shape& shape = bank.kinds.front();
   const Exl3Rotated rotated = exl3_rotated(context, uses.count, shape.inputs);
-  context.run("exl3 rotation", [&](cudaStream_t s) {
-    return exl3_rotate_groups(s, shape, groups, exl3_rows_of(x), static_cast<int>(uses.count), rotated);
-  });
+  context.run("exl3 rotation", exl3_rotate_groups, shape, groups, exl3_rows_of(x), static_cast<int>(uses.count),
+              rotated);
   for (const Exl3Shape& kind : bank.kinds) {
-    context.run("exl3 experts",
-                [&](cudaStream_t s) { return exl3_multiply_groups(s, kind, groups, rotated, exl3_rows_of(y)); });
+    context.run("exl3 experts", exl3_multiply_groups, kind, groups, rotated, exl3_rows_of(y));
   }
 }
 
@@ -124,7 +122,7 @@ RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, c
                             static_cast<float>(call.swiglu_limit),
                             call.numerics.bf16_activations,
                             h};
-  context.run("expert gate", [&](cudaStream_t s) { return gate_uses(s, gating); });
+  context.run("expert gate", gate_uses, gating);
   const auto slices = static_cast<std::int64_t>(table->down.size());
   RoutedProducts result{context.scratch.f32(slices * uses.count, expert.w2.n), uses.plan.position_of_use};
   std::int64_t column = 0;

@@ -59,8 +59,7 @@ RoutedProducts routed_products(CudaContext& context, const Layer& layer, const T
   plan.uses = context.scratch.i32(1, uses).row<std::int32_t>(0);
   plan.tiles = reinterpret_cast<ExpertTile*>(context.scratch.i32(plan.tiles_max, 3).data);
   plan.tile_count = context.scratch.i32(1, 1).row<std::int32_t>(0);
-  context.run("expert plan",
-              [&](cudaStream_t s) { return plan_experts(s, routing.ids, layer.experts, tile_rows, plan); });
+  context.run("expert plan", plan_experts, routing.ids, layer.experts, tile_rows, plan);
   RaiseWork raising{x,
                     layer.table,
                     layer.format,
@@ -71,11 +70,11 @@ RoutedProducts routed_products(CudaContext& context, const Layer& layer, const T
                     static_cast<float>(layer.call.swiglu_limit),
                     layer.call.numerics.bf16_activations,
                     context.scratch.f32(uses, layer.inter)};
-  context.run("experts up", [&](cudaStream_t s) { return raise(s, raising); });
+  context.run("experts up", raise, raising);
   const Tensor h = linear_input(context, raising.h, layer.q8);
   const Tensor products = context.scratch.f32(layer.slices * uses, layer.call.out.cols);
   const LowerWork lowering{h, layer.table, layer.format, plan, tile_rows, layer.slices, products};
-  context.run("experts down", [&](cudaStream_t s) { return lower(s, lowering); });
+  context.run("experts down", lower, lowering);
   return {products, nullptr};
 }
 
@@ -88,7 +87,7 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
   linear(context, x, shared.w3, {false, round}, up);
   const Tensor raised = context.scratch.f32(x.rows, shared.w1.n);
   const auto limit = static_cast<float>(layer.call.swiglu_limit);
-  context.run("shared gate", [&](cudaStream_t s) { return swiglu(s, gate, up, limit, round, raised); });
+  context.run("shared gate", swiglu, gate, up, limit, round, raised);
   const Tensor h = linear_input(context, raised, layer.shared_q8);
   const Tensor products = context.scratch.f32(layer.slices * x.rows, layer.call.out.cols);
   partial_linear(context, h, shared.w2, {false, false}, products);
@@ -115,7 +114,7 @@ void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std
   work.rows = rows;
   work.out = call.out.slice_rows(first, call.out.rows - first);
   work.out_stride_rows = call.x.rows;
-  context.run("expert sum", [&](cudaStream_t s) { return combine(s, work); });
+  context.run("expert sum", combine, work);
 }
 
 }  // namespace

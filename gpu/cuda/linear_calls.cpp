@@ -10,7 +10,7 @@ namespace {
 
 void product(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
   if (weight.format == WeightFormat::exl3) return exl3_linear(context, x, weight, round, y);
-  context.run("linear", [&](cudaStream_t stream) { return multiply(stream, x, weight, round, y); });
+  context.run("linear", multiply, x, weight, round, y);
 }
 
 }  // namespace
@@ -18,7 +18,7 @@ void product(CudaContext& context, const Tensor& x, const Linear& weight, bool r
 Tensor linear_input(CudaContext& context, const Tensor& x, bool q8) {
   if (!q8) return x;
   const Tensor copy = context.scratch.f32(x.rows, x.cols);
-  context.run("q8", [&](cudaStream_t stream) { return fake_q8(stream, x, copy); });
+  context.run("q8", fake_q8, x, copy);
   return copy;
 }
 
@@ -63,7 +63,7 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
                      out.pre,
                      out.post,
                      out.comb};
-  context.run("mhc mix", [&](cudaStream_t stream) { return split_mix(stream, call); });
+  context.run("mhc mix", split_mix, call);
 }
 
 void route(CudaContext& context, const RouteCall& call) {
@@ -74,7 +74,7 @@ void route(CudaContext& context, const RouteCall& call) {
   const RouteWork work{
       products,     call.bias,       static_cast<float>(call.temperature), static_cast<float>(call.scaling),
       call.out.ids, call.out.weights};
-  context.run("route", [&](cudaStream_t stream) { return choose_experts(stream, work); });
+  context.run("route", choose_experts, work);
 }
 
 }  // namespace tandem::gpu::cuda

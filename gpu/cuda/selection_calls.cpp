@@ -3,6 +3,8 @@
 // Scores of the indexer live in scratch memory of bounded size: rows are taken in groups that fit, which changes no
 // bit.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -40,6 +42,15 @@ std::size_t group_end(const IndexCall& call, std::size_t first) {
   return last;
 }
 
+// Entries that a launch is made for: rounded up to an eighth of the power of two below, so that the launches of growing
+// sequences change rarely. Blocks behind a row's last entry end at once.
+std::int64_t launch_extent(std::int64_t visible) {
+  constexpr std::int64_t least = 1024;
+  if (visible <= least) return visible == 0 ? 0 : least;
+  const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(visible))) / 8;
+  return (visible + step - 1) / step * step;
+}
+
 IndexSource index_source(const IndexCall& call, std::size_t number, CudaContext& context) {
   const IndexRow& row = call.rows[number];
   IndexSource source;
@@ -70,6 +81,7 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   work.weights = call.weights;
   work.rows = context.staging.send(std::span<const IndexSource>(rows));
   work.row_count = static_cast<std::int64_t>(rows.size());
+  work.visible_most = launch_extent(work.visible_most);
   work.heads = call.heads;
   work.head_dim = call.head_dim;
   work.topk = call.topk;
@@ -79,7 +91,7 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   work.block_size = uses_blocks ? call.block_size : 0;
   work.candidate_blocks = call.candidate_blocks;
   work.format = call.rows[first].keys.format;
-  context.run("index select", [&](cudaStream_t stream) { return select_entries(stream, work); });
+  context.run("index select", select_entries, work);
 }
 
 }  // namespace
@@ -100,7 +112,7 @@ void attention(CudaContext& context, const AttentionCall& call) {
   work.entry_format = has_entries ? call.rows.front().compressed.format : work.window_format;
   work.round = call.bf16;
   work.out = call.out;
-  context.run("attention", [&](cudaStream_t stream) { return attend(stream, work); });
+  context.run("attention", attend, work);
 }
 
 void index_select(CudaContext& context, const IndexCall& call) {

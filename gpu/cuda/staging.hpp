@@ -3,6 +3,10 @@
 // A span is copied to pinned memory at once (the caller's copy may then change) and from there to its device twin at
 // the same offset. When the area is full the stream is waited for and the area starts over; it is sized so that a step
 // fits.
+//
+// While a step is walked (step_graphs.hpp) spans only collect, from offset 0 of an area of its own, and go to the
+// device together in front of the step's graph. Two pinned halves take turns, so that a step may be walked while the
+// one before it runs.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +19,6 @@ namespace tandem::gpu::cuda {
 
 class Staging {
  public:
-  static constexpr std::size_t default_bytes = std::size_t{32} << 20;
-
   // `stream` must outlive this. Failures are kept by the stream.
   Staging(Stream& stream, std::size_t bytes);
 
@@ -28,8 +30,21 @@ class Staging {
   // Copies bytes of any length to `to`, in stream order.
   void send_to(std::span<const std::byte> bytes, void* to);
 
+  // From here to end_step() spans collect. Waits until the half of the step before the last one is free.
+  void begin_step();
+  // Returns false if the step had more bytes than a half.
+  bool end_step() noexcept;
+  // Sends what the last step collected, before the step itself is launched; free_step() then follows the launch.
+  void send_step();
+  void free_step();
+
  private:
+  struct StepHalf {
+    std::shared_ptr<std::byte> pinned;
+    std::shared_ptr<CUevent_st> is_free;
+  };
   const void* send_bytes(std::span<const std::byte> bytes);
+  const void* collect(std::span<const std::byte> bytes);
   // Returns the offset of `bytes` bytes of the area.
   std::size_t take(std::size_t bytes);
 
@@ -38,6 +53,13 @@ class Staging {
   std::size_t used_ = 0;
   std::shared_ptr<std::byte> pinned_;
   std::shared_ptr<std::byte> device_;
+
+  StepHalf halves_[2];
+  std::shared_ptr<std::byte> step_device_;
+  int half_ = 0;
+  std::size_t step_used_ = 0;
+  bool is_collecting_ = false;
+  bool is_too_much_ = false;
 };
 
 }  // namespace tandem::gpu::cuda

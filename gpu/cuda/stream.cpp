@@ -42,7 +42,22 @@ void Stream::fail(Error error) {
   if (!failure_) failure_ = std::move(error);
 }
 
+void Stream::begin_walk(Walk walk) noexcept {
+  walk_ = walk;
+  is_broken_ = false;
+  signature_ = {};
+}
+
+std::optional<Signature> Stream::end_walk() noexcept {
+  walk_ = Walk::none;
+  return is_broken_ ? std::nullopt : std::optional(signature_);
+}
+
 Result<void> Stream::wait() {
+  if (is_walking()) {
+    is_broken_ = true;
+    return Error{ErrorCode::invalid_argument, "step of a CUDA device", "waits for the device", "operations only"};
+  }
   if (is_sound()) check(cudaStreamSynchronize(handle_), "waiting for the device");
   if (failure_) return *failure_;
   return {};

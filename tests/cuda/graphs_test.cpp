@@ -1,0 +1,140 @@
+// Whole steps as graphs: the same bits as operation by operation, nothing allocated, and no surprise where a step
+// waits.
+#include <boost/test/unit_test.hpp>
+
+#include "gpu/comm/communicator.hpp"
+#include "gpu/model/forward.hpp"
+#include "gpu/model/model.hpp"
+#include "gpu/state/cache_pools.hpp"
+#include "tests/cuda/device_fixture.hpp"
+
+using namespace tandem;
+using namespace tandem::gpu;
+using namespace tandem::gpu::test;
+
+namespace {
+
+// One sequence of the golden model on the device.
+class Sequence {
+ public:
+  Sequence() : communicator_(make_solo_communicator()) {
+    ModelOptions options;
+    options.folder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+    options.backend = "cuda";
+    options.max_positions = 256;
+    auto model = load_model(options, *communicator_, {}, nullptr);
+    BOOST_REQUIRE_MESSAGE(model.has_value(), (model ? std::string() : model.error().message()));
+    model_ = std::move(*model);
+    auto layout = plan_caches(model_->config, model_->numerics, {256, 512, 1, 64});
+    BOOST_REQUIRE(layout.has_value());
+    pools_ = std::make_unique<CachePools>(std::move(*layout), model_->ops->memory());
+    forward_ = std::make_unique<ForwardPass>(*model_);
+    auto state = pools_->open(250);
+    BOOST_REQUIRE(state.has_value());
+    state_ = std::move(*state);
+  }
+
+  // Logits of `count` rows behind the present end.
+  Floats step(std::int32_t count, bool as_one) {
+    const std::int64_t first = state_->length();
+    std::vector<std::int32_t> tokens, wanted;
+    for (std::int32_t i = 0; i < count; ++i) {
+      tokens.push_back(static_cast<std::int32_t>(7 * (first + i) % 250));
+      wanted.push_back(i);
+    }
+    BOOST_REQUIRE(state_->append(tokens).has_value());
+    RowBatch rows;
+    rows.add(*state_, first, count);
+    Tensor logits;
+    const auto body = [&]() -> Result<void> {
+      const auto passed = forward_->run(rows, {});
+      if (!passed) return passed.error();
+      const auto made = forward_->logits(*passed, wanted);
+      if (!made) return made.error();
+      logits = *made;
+      return {};
+    };
+    const auto done = as_one ? model_->ops->run_as_one(body) : body();
+    BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? std::string() : done.error().message()));
+    Floats values(static_cast<std::size_t>(logits.rows * logits.cols));
+    BOOST_REQUIRE(model_->ops->memory().download(logits.data, std::as_writable_bytes(std::span(values))).has_value());
+    return values;
+  }
+
+  Ops& ops() { return *model_->ops; }
+
+ private:
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<CachePools> pools_;
+  std::unique_ptr<ForwardPass> forward_;
+  std::unique_ptr<SequenceState> state_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(graphs)
+
+BOOST_AUTO_TEST_CASE(steps_as_graphs_have_the_bits_of_steps_by_operation) {
+  if (!has_device()) return;
+  Sequence graph, plain;
+  for (const std::int32_t rows :
+       {17, 1, 1, 1, 1, 1, 1, 1, 6, 6, 6, 6, 6, 1, 1, 2, 2, 2, 6, 6, 1, 1, 16, 16, 16, 1, 1}) {
+    check_same("step of " + std::to_string(rows), plain.step(rows, false), graph.step(rows, true));
+  }
+  BOOST_TEST(use_of(graph.ops()).graph_starts > 8);
+  BOOST_TEST(use_of(plain.ops()).graph_starts == 0);
+}
+
+BOOST_AUTO_TEST_CASE(warm_graphs_allocate_nothing) {
+  if (!has_device()) return;
+  Sequence sequence;
+  for (int i = 0; i < 8; ++i) sequence.step(1, true);
+  const CudaUse warm = use_of(sequence.ops());
+  for (int i = 0; i < 40; ++i) sequence.step(1, true);
+  const CudaUse use = use_of(sequence.ops());
+  BOOST_TEST(use.allocations == warm.allocations);
+  BOOST_TEST(use.graph_starts == warm.graph_starts + 40);
+  BOOST_TEST(use.graphs == warm.graphs);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_waits_runs_operation_by_operation) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(64);
+  for (int i = 0; i < 4; ++i) {
+    std::vector<float> sent(16, static_cast<float>(i)), back(16);
+    const auto done = (*ops)->run_as_one([&]() -> Result<void> {
+      (*ops)->memory().upload(std::as_bytes(std::span(sent)), memory.data.get());
+      return (*ops)->memory().download(memory.data.get(), std::as_writable_bytes(std::span(back)));
+    });
+    BOOST_TEST(done.has_value());
+    BOOST_TEST(back == sent);
+  }
+  BOOST_TEST(use_of(**ops).graph_starts == 0);
+}
+
+BOOST_AUTO_TEST_CASE(uploads_of_a_step_are_those_of_its_own_walk) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(64);
+  const Tensor row = Tensor::f32(memory.as<float>(), 1, 16);
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<float> sent(16, static_cast<float>(i));
+    const auto done = (*ops)->run_as_one([&]() -> Result<void> {
+      (*ops)->memory().upload(std::as_bytes(std::span(sent)), memory.data.get());
+      (*ops)->scale(row, 2, false);
+      return {};
+    });
+    BOOST_TEST(done.has_value());
+    std::vector<float> back(16);
+    BOOST_TEST((*ops)->memory().download(memory.data.get(), std::as_writable_bytes(std::span(back))).has_value());
+    BOOST_TEST(back.front() == 2.0F * static_cast<float>(i));
+    BOOST_TEST(back.back() == 2.0F * static_cast<float>(i));
+  }
+  BOOST_TEST(use_of(**ops).graph_starts == 5);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
