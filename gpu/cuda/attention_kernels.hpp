@@ -31,9 +31,16 @@ struct AttendCall {
   RecordFormat window_format, entry_format;
   bool round;
   Tensor out;
+  // For attend_split: no row has more keys, and a place for its scores.
+  std::int64_t keys_most;
+  Tensor scores;  // [T * heads, keys_most]
 };
 
 inline constexpr int attention_dim_max = 512;
+
+// Few rows of 512 channels over quantised records: many blocks a row, scores first, then values. The bits of `attend`.
+bool is_split(const AttendCall& call);
+cudaError_t attend_split(cudaStream_t stream, const AttendCall& call);
 
 // Errors: cudaErrorNotSupported beyond attention_dim_max, or where a block of keys does not fit shared memory.
 cudaError_t attend(cudaStream_t stream, const AttendCall& call);

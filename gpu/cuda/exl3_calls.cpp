@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gpu/cuda/row_kernels.hpp"
-
 namespace tandem::gpu::cuda {
 namespace {
 
@@ -73,10 +71,11 @@ void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bo
   const Exl3Rotated scratch = exl3_rotated(context, most, matrix.shape.inputs);
   for (std::int64_t first = 0; first < x.rows; first += exl3_rows_max) {
     const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, x.rows - first);
-    const Exl3Rows in = exl3_rows_of(x.slice_rows(first, rows)), out = exl3_rows_of(y.slice_rows(first, rows));
+    const Exl3Rows in = exl3_rows_of(x.slice_rows(first, rows));
+    Exl3Rows out = exl3_rows_of(y.slice_rows(first, rows));
+    out.rounds = round;
     context.run("exl3 linear", exl3_multiply, matrix, in, out, static_cast<int>(rows), scratch);
   }
-  if (round) context.run("round", round_bf16, y);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -33,7 +33,7 @@ __device__ inline float add_lanes(float lane) {
 template <class Term>
 __device__ float sum_in_lanes(std::int64_t n, const Term& term) {
   float sum = 0;
-#pragma unroll 8
+#pragma unroll 16
   for (std::int64_t i = threadIdx.x % lanes; i < n; i += lanes) sum = term(i, sum);
   return add_lanes(sum);
 }

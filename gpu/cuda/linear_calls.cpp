@@ -1,5 +1,6 @@
 // Linears, the mHC mix and the router: a product, and what is done with it.
 #include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/chain_product.hpp"
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/matrix.hpp"
@@ -10,7 +11,11 @@ namespace {
 
 void product(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
   if (weight.format == WeightFormat::exl3) return exl3_linear(context, x, weight, round, y);
-  context.run("linear", multiply, x, weight, round, y);
+  if (is_chain(x, weight)) {
+    context.run("chain", chain_product, ChainCall{x, matrix_of(weight, x), weight.format, round, y, {}});
+  } else {
+    context.run("linear", multiply, x, weight, round, y);
+  }
 }
 
 }  // namespace
@@ -50,10 +55,17 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
   fn.n = config.mix_width();
   fn.k = streams.cols;
   fn.codes = hc.fn.values;
-  const Tensor raw = context.scratch.f32(streams.rows, fn.n);
-  product(context, streams, fn, false, raw);
-  const MixCall call{streams,
-                     raw,
+  const Tensor raw = context.scratch.f32(streams.rows, fn.n), squares = context.scratch.f32(streams.rows, 1);
+  if (is_chain(streams, fn)) {
+    context.run("mhc products", chain_product,
+                ChainCall{streams, matrix_of(fn, streams), fn.format, false, raw, squares});
+  } else {
+    product(context, streams, fn, false, raw);
+    context.run("mhc squares", square_sums, streams, squares);
+  }
+  const MixCall call{raw,
+                     squares,
+                     streams.cols,
                      hc.scale.data(),
                      hc.base.data(),
                      config.hc_mult,

@@ -4,32 +4,21 @@
 //   collapse  u = sum_j pre_j S_j
 //   expand    S_k = post_k y + sum_j comb[j][k] S_j
 //
-// Shapes   S [T, C * D], C <= 5 streams; the raw products [T, (2 + C) C] come from the FP32 linear.
+// Shapes   S [T, C * D], C <= 5 streams; the raw products [T, (2 + C) C] and the square sums come from
+//          chain_product.cu.
 // Order    mean(S^2) in 16 lanes; sums over streams ascending with fused multiply-adds; Sinkhorn sums ascending.
-// Bytes    mix reads S once (160 KB a row at D = 5120), collapse reads S, expand reads and writes S.
-// Limit    mix: the chain of C * D / 16 dependent multiply-adds, about 5 us; the others: memory bandwidth.
+// Bytes    collapse reads S, expand reads and writes S.
+// Limit    mix: the 2 * 20 dependent normalisations, about 3 us; the others: memory bandwidth.
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/mhc_kernels.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int threads = 256;
-constexpr std::int64_t piece = 4096;  // floats of a row in shared memory at a time
-
-// mean(x^2) of a row, fed through shared memory piece by piece; a piece is a multiple of the lanes. Valid in warp 0.
-__device__ float mean_of_squares(const float* x, std::int64_t n, float* shared) {
-  float sum = 0;
-  for (std::int64_t first = 0; first < n; first += piece) {
-    const std::int64_t count = n - first < piece ? n - first : piece;
-    __syncthreads();
-    for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) shared[i] = x[first + i];
-    __syncthreads();
-    if (threadIdx.x >= warp_size) continue;
-#pragma unroll 8
-    for (std::int64_t i = threadIdx.x % lanes; i < count; i += lanes) sum = fmaf(shared[i], shared[i], sum);
-  }
-  return threadIdx.x < warp_size ? add_lanes(sum) / static_cast<float>(n) : 0.0F;
+__global__ void squares_kernel(Tensor x, Tensor squares) {
+  const float* row = row_of(x, blockIdx.x);
+  const float sum = sum_in_lanes(x.cols, [&](std::int64_t i, float s) { return fmaf(row[i], row[i], s); });
+  if (threadIdx.x == 0) row_of(squares, blockIdx.x)[0] = sum;
 }
 
 // Sum over a row (step 1) or a column (step mult) of the C x C matrix whose element j * C + k thread j * C + k holds.
@@ -62,10 +51,9 @@ __device__ float sinkhorn(float a, const MixCall& call) {
   return a;
 }
 
-__global__ void __launch_bounds__(threads) split_mix_kernel(MixCall call) {
-  __shared__ float shared[piece];
-  const float mean = mean_of_squares(row_of(call.streams, blockIdx.x), call.streams.cols, shared);
-  if (threadIdx.x >= warp_size) return;
+// One warp a row.
+__global__ void split_mix_kernel(MixCall call) {
+  const float mean = row_of(call.squares, blockIdx.x)[0] / static_cast<float>(call.width);
   const int mult = call.mult, i = threadIdx.x;
   const float factor = 1.0F / sqrtf(mean + call.norm_eps);
   const float* raw = row_of(call.raw, blockIdx.x);
@@ -116,7 +104,12 @@ __global__ void expand_kernel(ExpandCall call) {
 
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
   if (call.mult > mhc_streams_max) return cudaErrorNotSupported;
-  split_mix_kernel<<<static_cast<unsigned>(call.raw.rows), threads, 0, stream>>>(call);
+  split_mix_kernel<<<static_cast<unsigned>(call.raw.rows), warp_size, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+cudaError_t square_sums(cudaStream_t stream, const Tensor& x, const Tensor& squares) {
+  squares_kernel<<<static_cast<unsigned>(x.rows), warp_size, 0, stream>>>(x, squares);
   return cudaGetLastError();
 }
 

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 #include "gpu/tensor.hpp"
 
 namespace tandem::gpu::cuda {
@@ -11,13 +13,16 @@ namespace tandem::gpu::cuda {
 inline constexpr int mhc_streams_max = 5;  // C * C coefficients share one warp
 
 struct MixCall {
-  Tensor streams;  // [T, C * D]
-  Tensor raw;      // [T, (2 + C) C]: streams fn^T, not yet divided by the norm
+  Tensor raw;          // [T, (2 + C) C]: streams fn^T, not yet divided by the norm
+  Tensor squares;      // [T, 1]: sum of squares of the streams
+  std::int64_t width;  // C * D
   const float *scale, *base;
   int mult, iterations;
   float norm_eps, eps;
   Tensor pre, post, comb;
 };
+// squares[r] = sum of x[r, :]^2 in the 16-lane order.
+cudaError_t square_sums(cudaStream_t stream, const Tensor& x, const Tensor& squares);
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call);
 
 cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out);

@@ -17,7 +17,7 @@ constexpr int threads = 512;
 constexpr std::int64_t shared_floats = 12288;  // 48 KiB: what a kernel may have without asking
 
 __device__ float* row_memory() {
-  extern __shared__ float values[];
+  extern __shared__ __align__(16) float values[];
   return values;
 }
 
@@ -29,8 +29,15 @@ std::size_t row_bytes(std::int64_t cols) {
 __device__ const float* near_row(const float* row, std::int64_t cols) {
   if (cols > shared_floats) return row;
   float* copy = row_memory();
+  if (cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(row) % 16 == 0) {
 #pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) copy[i] = row[i];
+    for (std::int64_t i = threadIdx.x; i < cols / 4; i += blockDim.x) {
+      reinterpret_cast<float4*>(copy)[i] = reinterpret_cast<const float4*>(row)[i];
+    }
+  } else {
+#pragma unroll 4
+    for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) copy[i] = row[i];
+  }
   __syncthreads();
   return copy;
 }

@@ -30,6 +30,14 @@ KeySource key_source(const AttentionRow& row) {
   return source;
 }
 
+// An upper bound of the keys of any row, rounded up so that it stays the same while windows fill.
+std::int64_t keys_most(const std::vector<KeySource>& rows) {
+  constexpr std::int64_t step = 128;
+  std::int64_t most = 1;
+  for (const KeySource& row : rows) most = std::max(most, row.window_count + row.selected_most);
+  return (most + step - 1) / step * step;
+}
+
 // Rows [first, last) whose scores fit the budget together.
 std::size_t group_end(const IndexCall& call, std::size_t first) {
   std::int64_t floats = 0;
@@ -112,7 +120,12 @@ void attention(CudaContext& context, const AttentionCall& call) {
   work.entry_format = has_entries ? call.rows.front().compressed.format : work.window_format;
   work.round = call.bf16;
   work.out = call.out;
-  context.run("attention", attend, work);
+  work.keys_most = keys_most(rows);
+  work.scores = {};
+  if (!is_split(work)) return context.run("attention", attend, work);
+  const Workspace::Scope scope(context.scratch);
+  work.scores = context.scratch.f32(call.q.rows * call.heads, work.keys_most);
+  context.run("attention", attend_split, work);
 }
 
 void index_select(CudaContext& context, const IndexCall& call) {

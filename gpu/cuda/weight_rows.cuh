@@ -2,7 +2,7 @@
 //
 // A warp takes 8 neighbouring outputs, four threads each; thread q of an output holds lanes 4q .. 4q + 3 of the sum
 // (lanes.cuh) for R rows. The warp copies the next pieces of its 8 weight rows to shared memory while it works on the
-// present one, so that one warp keeps 24 KiB of loads in flight and few warps reach the memory's speed. A weight is
+// present one, so that one warp keeps 12 KiB of loads in flight and few warps reach the memory's speed. A weight is
 // decoded once for R rows; decoding is exact, and the order of summation is a function of K alone.
 #pragma once
 
@@ -29,9 +29,9 @@ __device__ inline float decode_e2m1(unsigned nibble) {
 }
 
 inline constexpr int warp_outputs = warp_size / quarter;
-inline constexpr int piece_bytes = 1024;             // of one weight row, copied at a time
+inline constexpr int piece_bytes = 512;              // of one weight row, copied at a time
 inline constexpr int staged_row = piece_bytes + 16;  // the 8 rows of a piece begin on different banks
-inline constexpr int scale_row = 64 + 4;             // the scales of a row's piece, at most one for 32 FP4 weights
+inline constexpr int scale_row = 32 + 4;             // the scales of a row's piece, at most one for 32 FP4 weights
 inline constexpr int stage_bytes = warp_outputs * (staged_row + scale_row);
 inline constexpr int stages = 4;
 inline constexpr int staging_bytes = stages * stage_bytes;  // shared memory of a warp

@@ -121,4 +121,16 @@ BOOST_AUTO_TEST_CASE(the_tiny_model_writes_the_same_text_on_both_backends) {
   check_text("configs/tiny", 4000, {1, 7, 40, 129, 300, 600});
 }
 
+BOOST_AUTO_TEST_CASE(fifty_prompts_have_one_text_on_both_backends) {
+  if (!has_device()) return;
+  Writer cpu("configs/tiny", "cpu"), cuda("configs/tiny", "cuda");
+  for (std::uint32_t seed = 100; seed < 150; ++seed) {
+    const std::vector<TokenId> prompt = random_prompt(seed, 3 + seed % 70, 4000);
+    const Setting plain{64, 0, 32}, drafted{64, 5, 32};
+    const std::vector<TokenId> expected = cpu.write(prompt, plain);
+    BOOST_TEST(cuda.write(prompt, plain) == expected, boost::test_tools::per_element());
+    BOOST_TEST(cuda.write(prompt, drafted) == expected, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -205,6 +205,7 @@ BOOST_AUTO_TEST_CASE(attention_over_window_and_entries_equals_the_cpu) {
   std::vector<Attended> many;
   for (int i = 0; i < 20; ++i) many.insert(many.end(), rows.begin(), rows.end());
   check_attention(RecordFormat::w8, RecordFormat::n4, 5, 512, many);
+  check_attention(RecordFormat::w8, RecordFormat::n4, 9, 512, many);
   check_attention(RecordFormat::w8, RecordFormat::n4, 9, 64, many);
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include "gpu/cuda/exl3/exl3.hpp"
+#include "gpu/numeric/bf16.hpp"
 
 namespace tandem::gpu::cuda {
 
@@ -16,7 +17,7 @@ __device__ __forceinline__ float load_element(const Exl3Rows& rows, std::int64_t
 
 __device__ __forceinline__ void store_element(const Exl3Rows& rows, std::int64_t index, float value) {
   if (rows.element == Exl3Element::f32) {
-    static_cast<float*>(rows.data)[index] = value;
+    static_cast<float*>(rows.data)[index] = rows.rounds ? round_to_bf16(value) : value;
   } else if (rows.element == Exl3Element::f16) {
     static_cast<__half*>(rows.data)[index] = __float2half_rn(value);
   } else {
@@ -67,7 +68,11 @@ __device__ __forceinline__ void store_four(const Exl3Rows& rows, std::int64_t ro
       if (column + i < rows.columns) store_element(rows, index + i, v[i]);
     }
   } else if (rows.element == Exl3Element::f32) {
-    *reinterpret_cast<float4*>(static_cast<float*>(rows.data) + index) = make_float4(v[0], v[1], v[2], v[3]);
+    float4 four = make_float4(v[0], v[1], v[2], v[3]);
+    if (rows.rounds) {
+      four = make_float4(round_to_bf16(v[0]), round_to_bf16(v[1]), round_to_bf16(v[2]), round_to_bf16(v[3]));
+    }
+    *reinterpret_cast<float4*>(static_cast<float*>(rows.data) + index) = four;
   } else {
     *reinterpret_cast<uint2*>(static_cast<__half*>(rows.data) + index) =
         make_uint2(pair_bits(rows, v[0], v[1]), pair_bits(rows, v[2], v[3]));

@@ -46,6 +46,7 @@ struct Exl3Rows {
   Exl3Element element = Exl3Element::bf16;
   std::int32_t columns = 0;
   std::int64_t stride = 0;
+  bool rounds = false;  // f32 results only: to the nearest bf16 number
 };
 
 // Rotated rows: fp16 [rows, inputs] in the order of exl3_rotated_index, and what undoes the scaling of each slice.

@@ -1,0 +1,260 @@
+// Attention of few rows: the same numbers as attention_kernels.cu, cut over the whole device.
+//
+//   scores   s_t = (q . k_t) d^-0.5              one block of 64 keys and 8 heads a block
+//   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   4 heads and 64 channels a block
+//
+// Shapes   d = 512; window records W8, entries N4 or W8; up to 128 + 512 keys a row.
+// Work     the chain over blocks of keys remains only where it must: maxima and factors (every block of values repeats
+//          them for its heads) and one chain of multiply-adds a channel.
+// Order    that of attention_kernels.cu: 64-key blocks from the row's own first key, dots in 16 lanes, values
+//          ascending. So both give the same bits.
+// Bytes    a key's record once a block of scores, a slice of it once a block of values, from the second-level cache.
+// Limit    640 dependent multiply-adds and the latency of two launches: some 10 us.
+// Plain    gpu/cpu/attention_ops.cpp; the test is bit equality.
+#include <cfloat>
+
+#include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/key_tile.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block a row fills the device
+
+__device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& formats, std::int64_t key) {
+  if (key < keys.window_count) {
+    return keys.ring + (keys.window_first + key) % keys.ring_slots * bytes_of_record(formats.window, wide_dim);
+  }
+  const std::int32_t entry = keys.selected[key - keys.window_count];
+  const std::int64_t at = std::int64_t{keys.pages[entry / page_entries]} * page_entries + entry % page_entries;
+  return keys.pool + at * bytes_of_record(formats.entry, wide_dim);
+}
+
+// Keys of a row: its window and the entries in front of the first -1. All threads of the block take part.
+__device__ std::int64_t count_keys(const KeySource& keys, int& shared) {
+  if (threadIdx.x == 0) shared = static_cast<int>(keys.selected_most);
+  __syncthreads();
+  for (int i = threadIdx.x; i < keys.selected_most; i += blockDim.x) {
+    if (keys.selected[i] < 0) atomicMin(&shared, i);
+  }
+  __syncthreads();
+  return keys.window_count + shared;
+}
+
+// ---- scores ----
+
+constexpr int score_warps = 8;  // heads of a block
+constexpr int score_threads = score_warps * warp_size;
+constexpr int keys_abreast = 4;  // dots of a half-warp side by side
+constexpr int wide_pairs = wide_dim / (2 * lanes);
+
+// scores[t] of one head for the tile's keys; a half-warp takes every other group of four.
+__device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* tile, int stride, int count, float scale,
+                           float* scores) {
+  const int lane = threadIdx.x % lanes, half = threadIdx.x / lanes % 2;
+  for (int first = half * keys_abreast; first < key_block; first += 2 * keys_abreast) {
+    float sum[keys_abreast] = {};
+#pragma unroll
+    for (int i = 0; i < wide_pairs; ++i) {
+#pragma unroll
+      for (int k = 0; k < keys_abreast; ++k) {
+        const int t = first + k < count ? first + k : count - 1;
+        const float2 pair = unpacked(tile[t * stride + i * lanes + lane]);
+        sum[k] = fmaf(q[2 * i], pair.x, sum[k]);
+        sum[k] = fmaf(q[2 * i + 1], pair.y, sum[k]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < keys_abreast; ++k) {
+      const float score = add_lanes(sum[k]) * scale;
+      if (lane == 0 && first + k < count) scores[first + k] = score;
+    }
+  }
+}
+
+__global__ void __launch_bounds__(score_threads) score_keys_kernel(AttendCall call, float scale, TileShape shape) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ const std::byte* places[key_block];
+  __shared__ int selected;
+  auto* tile = reinterpret_cast<unsigned*>(memory);
+  const KeySource keys = call.rows[blockIdx.x];
+  const KeyFormats formats{call.window_format, call.entry_format};
+  const std::int64_t total = count_keys(keys, selected), first = blockIdx.y * std::int64_t{key_block};
+  if (first >= total) return;
+  const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
+  if (static_cast<int>(threadIdx.x) < count) places[threadIdx.x] = record_of(keys, formats, first + threadIdx.x);
+  const int number = static_cast<int>(blockIdx.z) * score_warps + static_cast<int>(threadIdx.x) / warp_size;
+  const std::int64_t head = number < call.heads ? number : call.heads - 1;
+  const float* query = row_of(call.q, blockIdx.x) + head * wide_dim;
+  float q[2 * wide_pairs];
+#pragma unroll
+  for (int i = 0; i < 2 * wide_pairs; ++i) q[i] = query[i * lanes + static_cast<int>(threadIdx.x) % lanes];
+  __syncthreads();
+  const int in_window = static_cast<int>(max(std::int64_t{0}, min(keys.window_count - first, std::int64_t{count})));
+  decode_keys(places, formats, in_window, count, shape, tile);
+  __syncthreads();
+  score_tile(q, tile, shape.stride, count, scale,
+             row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head) + first);
+}
+
+// ---- values ----
+
+constexpr int value_warps = 4;  // heads of a block
+constexpr int value_threads = value_warps * warp_size;
+constexpr int slice_channels = 64;                    // of a block: a word of two channels a lane
+constexpr int slice_stride = slice_channels / 2 + 1;  // words from key to key: two threads a key, no bank twice
+constexpr int blocks_most = 16;                       // of 64 keys
+static_assert(value_threads == 2 * key_block, "two threads decode a key's slice");
+
+struct ValueShared {
+  unsigned tile[2][key_block * slice_stride];
+  float keep[value_warps][blocks_most];
+  int selected;
+};
+
+// 32 neighbouring channels of a record as they lie there.
+struct RawSlice {
+  uint4 codes[2];
+  float scale[2];
+};
+
+__device__ RawSlice load_slice(RecordFormat format, const std::byte* record, int first_channel) {
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(record);
+  const int group = first_channel / 16;
+  RawSlice raw;
+  if (format == RecordFormat::w8) {
+    const auto* from = reinterpret_cast<const uint4*>(codes) + group;
+    raw.codes[0] = from[0];
+    raw.codes[1] = from[1];
+    raw.scale[0] = e8m0_to_float(codes[wide_dim + first_channel / 32]);
+    raw.scale[1] = raw.scale[0];
+    return raw;
+  }
+  const uint4 nibbles = reinterpret_cast<const uint4*>(codes)[group / 2];
+  raw.codes[0] = make_uint4(nibbles.x, nibbles.y, 0, 0);
+  raw.codes[1] = make_uint4(nibbles.z, nibbles.w, 0, 0);
+  raw.scale[0] = decode_e4m3_pair(codes[wide_dim / 2 + group]).x;
+  raw.scale[1] = decode_e4m3_pair(codes[wide_dim / 2 + group + 1]).x;
+  return raw;
+}
+
+__device__ void store_slice(RecordFormat format, const RawSlice& raw, unsigned* words) {
+  unsigned low[16], high[16];
+  decode_part(format, {raw.codes[0], raw.scale[0]}, low);
+  decode_part(format, {raw.codes[1], raw.scale[1]}, high);
+#pragma unroll
+  for (int j = 0; j < 16; ++j) words[j] = low[j] | high[j] << 16;
+}
+
+// Turns the scores of one head into rounded exps, block by block. Returns the factor of all sums; keep[b] is that of
+// the sums before block b. One warp.
+__device__ float soften_row(float* p, std::int64_t total, float sink, bool round, float* keep) {
+  const int i = threadIdx.x % warp_size;
+  float most = -FLT_MAX, sum_of_all = 0;  // finite: -inf would make NaN of -inf - -inf
+  for (std::int64_t first = 0; first < total; first += key_block, p += key_block) {
+    const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
+    float next = most;
+    for (int t = i; t < count; t += warp_size) next = fmaxf(next, p[t]);
+    for (int step = warp_size / 2; step > 0; step /= 2) next = fmaxf(next, __shfl_xor_sync(full_warp, next, step));
+    const float factor = exponential(most - next);
+    for (int t = i; t < count; t += warp_size) p[t] = exponential(p[t] - next);
+    __syncwarp();
+    float sum = 0;
+    for (int t = i % lanes; t < count; t += lanes) sum += p[t];
+    sum = add_lanes(sum);
+    __syncwarp();
+    for (int t = i; t < count; t += warp_size) p[t] = rounded(p[t], round);
+    sum_of_all = sum_of_all * factor + sum;
+    most = next;
+    if (i == 0) keep[first / key_block] = factor;
+  }
+  __syncwarp();
+  return 1.0F / (sum_of_all + exponential(sink - most));
+}
+
+__global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall call) {
+  extern __shared__ __align__(
+      16) unsigned char memory[];  // places [keys_most], then exps [heads of the block, keys_most]
+  __shared__ ValueShared shared;
+  auto** places = reinterpret_cast<const std::byte**>(memory);
+  auto* exps = reinterpret_cast<float*>(places + call.keys_most);
+  const KeySource keys = call.rows[blockIdx.x];
+  const KeyFormats formats{call.window_format, call.entry_format};
+  const std::int64_t total = count_keys(keys, shared.selected);
+  for (std::int64_t t = threadIdx.x; t < total; t += value_threads) places[t] = record_of(keys, formats, t);
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int number = static_cast<int>(blockIdx.y) * value_warps + warp;
+  const std::int64_t head = number < call.heads ? number : call.heads - 1;
+  float* p = exps + warp * call.keys_most;
+  const float* scores = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
+  for (std::int64_t t = lane; t < total; t += warp_size) p[t] = scores[t];
+  __syncwarp();
+  const float factor = soften_row(p, total, call.sink[head], call.round, shared.keep[warp]);
+  __syncthreads();
+
+  // Two threads a key bring its slice into the tile: word 16 i + l holds channels 32 i + l and 32 i + l + 16.
+  const int own_key = static_cast<int>(threadIdx.x) / 2, part = static_cast<int>(threadIdx.x) % 2;
+  const int own_channel = static_cast<int>(blockIdx.z) * slice_channels + part * 32;
+  const auto format_of = [&](std::int64_t key) { return key < keys.window_count ? formats.window : formats.entry; };
+  const auto load = [&](std::int64_t first) {
+    const std::int64_t key = first + own_key < total ? first + own_key : total - 1;
+    return load_slice(format_of(key), places[key], own_channel);
+  };
+  float out[2] = {};
+  RawSlice next;
+  if (total > 0) next = load(0);
+  for (std::int64_t first = 0; first < total; first += key_block) {
+    const int block = static_cast<int>(first / key_block);
+    const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
+    unsigned* tile = shared.tile[block % 2];
+    const std::int64_t key = first + own_key < total ? first + own_key : total - 1;
+    store_slice(format_of(key), next, tile + own_key * slice_stride + part * 16);
+    __syncthreads();  // the tile is complete, and nobody reads the other one any more
+    if (first + key_block < total) next = load(first + key_block);
+    out[0] *= shared.keep[warp][block];
+    out[1] *= shared.keep[warp][block];
+#pragma unroll 8
+    for (int t = 0; t < count; ++t) {
+      const float2 pair = unpacked(tile[t * slice_stride + lane]);
+      out[0] = fmaf(p[first + t], pair.x, out[0]);
+      out[1] = fmaf(p[first + t], pair.y, out[1]);
+    }
+  }
+  if (number >= call.heads) return;
+  float* to = row_of(call.out, blockIdx.x) + head * wide_dim + static_cast<std::int64_t>(blockIdx.z) * slice_channels;
+  const int column = lane / lanes * 2 * lanes + lane % lanes;
+  to[column] = rounded(factor * out[0], call.round);
+  to[column + lanes] = rounded(factor * out[1], call.round);
+}
+
+bool is_quantised(RecordFormat format) {
+  return format == RecordFormat::w8 || format == RecordFormat::n4;
+}
+
+}  // namespace
+
+bool is_split(const AttendCall& call) {
+  return call.head_dim == wide_dim && is_quantised(call.window_format) && is_quantised(call.entry_format) &&
+         call.q.rows * call.heads <= heads_most && call.keys_most <= blocks_most * key_block;
+}
+
+cudaError_t attend_split(cudaStream_t stream, const AttendCall& call) {
+  const TileShape shape = tile_shape(wide_dim);
+  const std::size_t score_bytes = key_block * static_cast<std::size_t>(shape.stride) * sizeof(unsigned);
+  cudaError_t status = cudaFuncSetAttribute(score_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(score_bytes));
+  if (status != cudaSuccess) return status;
+  const auto rows = static_cast<unsigned>(call.q.rows), heads = static_cast<unsigned>(call.heads);
+  const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + key_block - 1) / key_block),
+                        (heads + score_warps - 1) / score_warps);
+  const float scale = static_cast<float>(1.0 / sqrt(static_cast<double>(wide_dim)));
+  score_keys_kernel<<<score_grid, score_threads, score_bytes, stream>>>(call, scale, shape);
+  if (status = cudaGetLastError(); status != cudaSuccess) return status;
+  const std::size_t value_bytes =
+      static_cast<std::size_t>(call.keys_most) * (sizeof(const std::byte*) + value_warps * sizeof(float));
+  const dim3 value_grid(rows, (heads + value_warps - 1) / value_warps, wide_dim / slice_channels);
+  add_values_kernel<<<value_grid, value_threads, value_bytes, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace tandem::gpu::cuda

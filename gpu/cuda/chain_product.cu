@@ -1,0 +1,139 @@
+// y[r, o] = x[r, :] . W[o, :] for few outputs and few rows, where neither bandwidth nor arithmetic but waiting is the
+// limit.
+//
+// Shapes   mHC mix: 24 x 20480 f32 and the row's own square sum; router 384 x 5120 bf16; index weights 32 x 5120 bf16.
+// Work     a block is a few outputs and rows; all its threads copy both through shared memory, four pieces deep, and
+//          16 lanes a pair of output and row add them up.
+// Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows.
+// Bytes    W once per block of rows, x once per block of outputs (from the second-level cache).
+// Limit    the chain of K / 16 dependent multiply-adds: 2.6 us at 20480 on a Hopper card.
+// Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
+#include "gpu/cuda/chain_product.hpp"
+#include "gpu/cuda/weight_rows.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+constexpr int threads_least = 128;
+constexpr std::int64_t outputs_most = 512;  // more of them fill a device in the plain kernel
+constexpr std::int64_t inputs_least = 1024;
+
+// One block's part: `outputs` x `rows` products, K in pieces of `piece` elements.
+template <WeightFormat format, int outputs, int rows, int piece>
+struct ChainTile {
+  static constexpr int bytes = weight_bits<format>() / 8;
+  static constexpr int threads = outputs * rows * lanes < threads_least ? threads_least : outputs * rows * lanes;
+  // Rows of two halves of a warp begin on different banks.
+  static constexpr int w_stride = (piece + lanes) * bytes;
+  static constexpr int x_stride = piece + lanes;
+  static constexpr int stage_bytes = outputs * w_stride + rows * x_stride * static_cast<int>(sizeof(float));
+  static constexpr int shared_bytes = stages * stage_bytes;
+  static_assert(shared_bytes <= 101376, "what a block may have on GB10");
+
+  const ChainCall& call;
+  std::int64_t first_output, first_row;
+  unsigned char* shared;
+
+  // Row `o` of the weights, or the row of x itself behind the last output: its square sum.
+  __device__ const unsigned char* weight_row(int o) const {
+    const std::int64_t output = first_output + o;
+    if (output < call.w.n) return static_cast<const unsigned char*>(call.w.codes) + output * call.w.k * bytes;
+    if (call.squares.rows > 0) return reinterpret_cast<const unsigned char*>(input_row(0));
+    return static_cast<const unsigned char*>(call.w.codes) + (call.w.n - 1) * call.w.k * bytes;
+  }
+  __device__ const float* input_row(int r) const {
+    return row_of(call.x, first_row + r < call.x.rows ? first_row + r : call.x.rows - 1);
+  }
+  __device__ std::int64_t count(std::int64_t number) const {
+    const std::int64_t left = call.w.k - number * piece;
+    return left < piece ? left : piece;
+  }
+
+  // Starts the copies of piece `number`; an empty stage behind the last one.
+  __device__ void start(std::int64_t number) const {
+    unsigned char* stage = shared + number % stages * stage_bytes;
+    const std::int64_t left = count(number);
+    constexpr int w_chunks = piece * bytes / 16, x_chunks = piece / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < outputs * w_chunks; i += threads) {
+      const int o = i / w_chunks, at = i % w_chunks * 16;
+      if (at < left * bytes) copy_async_16(stage + o * w_stride + at, weight_row(o) + number * piece * bytes + at);
+    }
+    for (int i = static_cast<int>(threadIdx.x); i < rows * x_chunks; i += threads) {
+      const int r = i / x_chunks, at = i % x_chunks * 4;
+      unsigned char* to = stage + outputs * w_stride + (r * x_stride + at) * static_cast<int>(sizeof(float));
+      if (at < left) copy_async_16(to, reinterpret_cast<const unsigned char*>(input_row(r) + number * piece + at));
+    }
+    end_stage();
+  }
+
+  __device__ float add(std::int64_t number, int o, int r, float sum) const {
+    const unsigned char* stage = shared + number % stages * stage_bytes;
+    const int lane = static_cast<int>(threadIdx.x) % lanes, left = static_cast<int>(count(number));
+    const unsigned char* w = stage + o * w_stride;
+    const float* x = reinterpret_cast<const float*>(stage + outputs * w_stride) + r * x_stride;
+#pragma unroll 16
+    for (int i = lane; i < left; i += lanes) {
+      if constexpr (format == WeightFormat::f32) {
+        sum = fmaf(x[i], reinterpret_cast<const float*>(w)[i], sum);
+      } else {
+        sum = fmaf(x[i], bf16_to_float(reinterpret_cast<const std::uint16_t*>(w)[i]), sum);
+      }
+    }
+    return sum;
+  }
+};
+
+template <WeightFormat format, int outputs, int rows, int piece>
+__global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::threads)) chain_kernel(ChainCall call) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  using Tile = ChainTile<format, outputs, rows, piece>;
+  const Tile tile{call, blockIdx.x * std::int64_t{outputs}, blockIdx.y * std::int64_t{rows}, shared};
+  const int pair = static_cast<int>(threadIdx.x) / lanes, o = pair / rows % outputs, r = pair % rows;
+  const std::int64_t pieces = (call.w.k + piece - 1) / piece;
+  float sum = 0;
+  for (int number = 0; number < stages - 1; ++number) tile.start(number);
+  for (std::int64_t number = 0; number < pieces; ++number) {
+    wait_for_stage();
+    __syncthreads();  // all have their part of the piece, and nobody reads the one before any more
+    tile.start(number + stages - 1);
+    if (pair < outputs * rows) sum = tile.add(number, o, r, sum);
+  }
+  sum = add_lanes(sum);
+  const std::int64_t output = tile.first_output + o, row = tile.first_row + r;
+  if (threadIdx.x % lanes != 0 || pair >= outputs * rows || row >= call.x.rows) return;
+  if (output < call.w.n) {
+    row_of(call.y, row)[output] = rounded(sum, call.round);
+  } else if (output == call.w.n && call.squares.rows > 0) {
+    row_of(call.squares, row)[0] = sum;
+  }
+}
+
+template <WeightFormat format, int outputs, int rows, int piece>
+cudaError_t launch(cudaStream_t stream, const ChainCall& call) {
+  using Tile = ChainTile<format, outputs, rows, piece>;
+  const auto kernel = chain_kernel<format, outputs, rows, piece>;
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
+  if (status != cudaSuccess) return status;
+  const std::int64_t wanted = call.w.n + (call.squares.rows > 0 ? 1 : 0);
+  const dim3 grid(static_cast<unsigned>((wanted + outputs - 1) / outputs),
+                  static_cast<unsigned>((call.x.rows + rows - 1) / rows));
+  chain_kernel<format, outputs, rows, piece><<<grid, Tile::threads, Tile::shared_bytes, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+bool is_chain(const Tensor& x, const Linear& weight) {
+  const bool is_plain = weight.format == WeightFormat::f32 || weight.format == WeightFormat::bf16;
+  return is_plain && weight.n <= outputs_most && weight.k >= inputs_least && matrix_of(weight, x).is_aligned;
+}
+
+// A square sum takes the row itself as its weights: one row a block.
+cudaError_t chain_product(cudaStream_t stream, const ChainCall& call) {
+  if (call.format == WeightFormat::f32) return launch<WeightFormat::f32, 1, 1, 2560>(stream, call);
+  if (call.x.rows == 1) return launch<WeightFormat::bf16, 8, 1, 1024>(stream, call);
+  return launch<WeightFormat::bf16, 8, 4, 512>(stream, call);
+}
+
+}  // namespace tandem::gpu::cuda
