@@ -13,6 +13,7 @@
 
 #include "gpu/checkpoint/safetensors_writer.hpp"
 #include "gpu/comm/communicator.hpp"
+#include "gpu/trace_check.hpp"
 #include "gpu/trace_rank.hpp"
 
 namespace tandem::gpu {
@@ -21,48 +22,39 @@ namespace {
 // A rank that waits longer than this for another one has lost it.
 constexpr std::chrono::minutes rank_timeout{10};
 
-Result<void> check_options(const TraceOptions& options) {
-  const auto refuse = [](const char* option, const std::string& found, const char* expected) -> Result<void> {
-    return Error{ErrorCode::invalid_argument, option, found, expected};
-  };
-  if (options.ids.empty()) return refuse("ids", "none", "at least one token id");
-  if (options.chunk < 0) return refuse("chunk", std::to_string(options.chunk), "0 or more");
-  if (options.ranks < 1) return refuse("ranks", std::to_string(options.ranks), "1 or more");
-  if (options.spec < 0) return refuse("spec", std::to_string(options.spec), "0 or more");
-  if (options.layers && options.ranks > 1)
-    return refuse("ranks", std::to_string(options.ranks), "1 together with layers");
-  if (options.layers && options.chunk > 0)
-    return refuse("chunk", std::to_string(options.chunk), "0 together with layers");
-  return {};
-}
-
-Result<TraceTensors> run_rank(const TraceOptions& options, Communicator& communicator) {
+TraceResult<TraceTensors> run_rank(const TraceOptions& options, Communicator& communicator) {
   auto rank = TraceRank::load(options, communicator);
-  if (!rank) return rank.error();
-  return (*rank)->run();
+  if (!rank) return TraceError{TraceStage::load, rank.error()};
+  auto tensors = (*rank)->run();
+  if (!tensors) return TraceError{TraceStage::run, tensors.error()};
+  return std::move(*tensors);
 }
 
 // Runs every rank in a thread of its own; the first error wakes the others.
-Result<TraceTensors> run_ranks(const TraceOptions& options) {
+TraceResult<TraceTensors> run_ranks(const TraceOptions& options) {
   if (options.ranks == 1) return run_rank(options, *make_solo_communicator());
   const auto communicators = make_thread_communicators(options.ranks, rank_timeout);
-  std::vector<Result<TraceTensors>> results(communicators.size(), Error{});
+  std::vector<TraceResult<TraceTensors>> results(communicators.size(), TraceError{});
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
         results[rank] = run_rank(options, *communicators[rank]);
       } catch (const std::exception& failure) {
-        results[rank] = Error{ErrorCode::resource, "rank " + std::to_string(rank), failure.what(), "enough memory"};
+        results[rank] = TraceError{
+            TraceStage::run, {ErrorCode::resource, "rank " + std::to_string(rank), failure.what(), "enough memory"}};
       }
       if (!results[rank]) communicators[rank]->abort(results[rank].error().message());
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) {
-    if (!result && result.error().code != ErrorCode::cancelled) return result.error();
+  std::vector<TraceTensors> parts;
+  for (auto& result : results) {
+    if (!result && result.error().cause.code != ErrorCode::cancelled) return result.error();
+    if (result) parts.push_back(std::move(*result));
   }
-  return std::move(results.front());
+  if (parts.size() < results.size()) return results.front() ? results.back().error() : results.front().error();
+  return join_ranks(std::move(parts));
 }
 
 Result<void> write_tensors(const std::filesystem::path& path, const TraceTensors& tensors) {
@@ -73,11 +65,17 @@ Result<void> write_tensors(const std::filesystem::path& path, const TraceTensors
 
 }  // namespace
 
-Result<void> run_trace(const TraceOptions& options) {
-  if (auto ok = check_options(options); !ok) return ok;
+void throw_exception_from_error(const TraceError& error, const boost::source_location& location) {
+  tandem::throw_exception_from_error(error.cause, location);
+}
+
+TraceResult<void> run_trace(const TraceOptions& options) {
+  if (auto ok = check_trace(options); !ok) return ok;
   const auto tensors = run_ranks(options);
   if (!tensors) return tensors.error();
-  return write_tensors(options.out, *tensors);
+  if (auto written = write_tensors(options.out, *tensors); !written)
+    return TraceError{TraceStage::write, written.error()};
+  return {};
 }
 
 Result<std::vector<std::int32_t>> read_token_ids(const std::filesystem::path& file) {

@@ -2,7 +2,6 @@
 #include "gpu/trace_rank.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -18,7 +17,7 @@ ModelOptions model_options(const TraceOptions& options, int ranks) {
   result.max_positions = static_cast<std::int64_t>(options.ids.size() + options.then.size()) + options.spec + 1;
   const int cores = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   result.threads = std::max(1, cores / ranks);
-  result.draft = options.spec > 0;
+  result.draft = options.spec > 0 || options.layers;  // the taps are among the tensors of the layers
   return result;
 }
 
@@ -31,50 +30,28 @@ CacheLimits cache_limits(const TraceOptions& options, const Model& model) {
   return limits;
 }
 
-Result<void> check_tokens(const std::vector<std::int32_t>& tokens, std::int64_t vocab_size, const char* what) {
-  for (const std::int32_t token : tokens) {
-    if (token >= 0 && token < vocab_size) continue;
-    return Error{ErrorCode::invalid_argument, what, std::to_string(token), "0 to " + std::to_string(vocab_size - 1)};
-  }
-  return {};
+CollectingProbe::Options probe_options(const TraceOptions& options, const Model& model) {
+  CollectingProbe::Options result;
+  result.rounds = model.numerics.bf16_activations;
+  result.own_heads_only = model.communicator->rank() > 0;
+  result.prompt_positions = static_cast<std::int64_t>(options.ids.size());
+  return result;
 }
 
 }  // namespace
-
-void CollectingProbe::record(const std::string& name, const Tensor& value, const std::vector<std::int64_t>& shape) {
-  TraceTensor& kept = tensors_[name];
-  kept.dtype = value.dtype;
-  if (kept.shape.empty()) {
-    kept.shape = shape;
-  } else {
-    kept.shape.front() += shape.front();
-  }
-  const std::size_t row_bytes = static_cast<std::size_t>(value.cols) * element_bytes(value.dtype);
-  for (std::int64_t row = 0; row < value.rows; ++row) {
-    const auto* from = static_cast<const std::byte*>(value.data) +
-                       static_cast<std::size_t>(row * value.stride) * element_bytes(value.dtype);
-    kept.bytes.insert(kept.bytes.end(), from, from + row_bytes);
-  }
-}
 
 TraceRank::TraceRank(const TraceOptions& options, std::unique_ptr<Model> model, CacheLayout layout)
     : options_(options),
       model_(std::move(model)),
       pools_(std::move(layout), model_->ops->memory()),
       forward_(*model_),
-      draft_network_(*model_, forward_.workspace()) {}
+      draft_network_(*model_, forward_.workspace()),
+      output_(probe_options(options, *model_)) {}
 
 Result<std::unique_ptr<TraceRank>> TraceRank::load(const TraceOptions& options, Communicator& communicator) {
   auto model = load_model(model_options(options, communicator.size()), communicator, {}, nullptr);
   if (!model) return model.error();
-  const ModelConfig& config = (*model)->config;
-  if (auto ok = check_tokens(options.ids, config.vocab_size, "ids"); !ok) return ok.error();
-  if (auto ok = check_tokens(options.then, config.vocab_size, "then"); !ok) return ok.error();
-  if (options.spec > config.dspark.block_size) {
-    return Error{ErrorCode::invalid_argument, "spec", std::to_string(options.spec),
-                 "at most " + std::to_string(config.dspark.block_size)};
-  }
-  auto layout = plan_caches(config, (*model)->numerics, cache_limits(options, **model));
+  auto layout = plan_caches((*model)->config, (*model)->numerics, cache_limits(options, **model));
   if (!layout) return layout.error();
   std::unique_ptr<TraceRank> rank(new TraceRank(options, std::move(*model), std::move(*layout)));
   auto sequence = rank->pools_.open(rank->model_->max_positions);

@@ -1,7 +1,6 @@
 // TraceRank: one rank of a trace: model, one sequence, the forward passes, the tensors to write.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,26 +9,9 @@
 #include "gpu/model/forward.hpp"
 #include "gpu/state/cache_pools.hpp"
 #include "gpu/trace.hpp"
+#include "gpu/trace_tensors.hpp"
 
 namespace tandem::gpu {
-
-struct TraceTensor {
-  DType dtype = DType::f32;  // f32, i32 or u8
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
-};
-
-using TraceTensors = std::map<std::string, TraceTensor>;
-
-// Collects what a probe is shown; shown again, a name's rows are added behind the earlier ones.
-class CollectingProbe final : public Probe {
- public:
-  void record(const std::string& name, const Tensor& value, const std::vector<std::int64_t>& shape) override;
-  TraceTensors& tensors() noexcept { return tensors_; }
-
- private:
-  TraceTensors tensors_;
-};
 
 class TraceRank {
  public:

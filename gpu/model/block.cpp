@@ -1,11 +1,12 @@
 // One transformer block, (3)-(7): attention site and FFN site around the residual streams. Backbone layers and draft
 // stages differ only in what their attention sees.
 #include "gpu/model/blocks.hpp"
+#include "gpu/model/probe_views.hpp"
 
 namespace tandem::gpu {
 namespace {
 
-void show_mix(const StepContext& step, const char* pre, const char* post, const char* comb, const HcMix& mix) {
+void show_coefficients(const StepContext& step, const char* pre, const char* post, const char* comb, const HcMix& mix) {
   const std::int64_t rows = mix.pre.rows;
   const std::int64_t mult = mix.pre.cols;
   step.show(pre, mix.pre, {rows, mult});
@@ -24,7 +25,8 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   step.show("pre_in", residual.pre, {rows, config.hc_mult});
 
   const HcMix attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn);
-  show_mix(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
+  show_mix(step, "hc_attn_mix", residual.streams, weights.hc_attn);
+  show_coefficients(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
   const Tensor attention_in = mhc_input(step, residual.streams, residual.pre, weights.attn_norm);
   step.show("attn_in", attention_in, {rows, config.hidden});
   const auto attention_out = attention(attention_in);
@@ -33,7 +35,8 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   step.ops().mhc_expand(residual.streams, *attention_out, attention_mix, step.rounds());
 
   const HcMix ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn);
-  show_mix(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
+  show_mix(step, "hc_ffn_mix", residual.streams, weights.hc_ffn);
+  show_coefficients(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
   const Tensor ffn_in = mhc_input(step, residual.streams, attention_mix.pre, weights.ffn_norm);
   step.show("ffn_in", ffn_in, {rows, config.hidden});
   const auto ffn_out = mixture_of_experts(step, weights.moe, moe, ffn_in);

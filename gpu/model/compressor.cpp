@@ -131,7 +131,10 @@ void show_entries(const StepContext& step, const char* site, std::span<const Pag
 }
 
 void store_entries(const StepContext& step, int layer, Latents& latents) {
-  if (latents.entries.empty()) return;
+  if (latents.entries.empty()) {
+    for (const char* site : {"ckv_pre_n4", "ckv"}) step.show(site, latents.values, {0, latents.values.cols});
+    return;
+  }
   const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
   step.ops().rope(latents.values, 1, latents.positions, step.model.rope_of(role), false, step.rounds());
   step.show("ckv_pre_n4", latents.values, {latents.values.rows, latents.values.cols});

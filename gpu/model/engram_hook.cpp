@@ -3,6 +3,7 @@
 // The 24 rows of a position are one input vector; one linear gives a key for every stream and one value for all of
 // them. The mixed stream itself is the query. Image positions look nothing up and pass through unchanged.
 #include "gpu/model/blocks.hpp"
+#include "gpu/model/probe_views.hpp"
 
 namespace tandem::gpu {
 
@@ -54,6 +55,7 @@ Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest
   std::vector<std::uint8_t> keep;
   keep.reserve(static_cast<std::size_t>(rows));
   for (const std::int32_t token : step.rows.tokens()) keep.push_back(token == config.image_token_id ? 0 : 1);
+  show_engram_gate(step, streams, keys_and_value, weights, keep);
   step.ops().engram_gate(streams, keys_and_value, weights, keep.data(), config, step.rounds());
   return {};
 }

@@ -3,17 +3,14 @@
 // Scores use the *owner's* key cache of the row's own sequence and only entries that are complete for the row's
 // position. Ties go to the lower entry number, in prefill and decode alike.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "gpu/model/blocks.hpp"
+#include "gpu/model/index_views.hpp"
 
 namespace tandem::gpu {
 namespace {
-
-// Visible entries of position p: n_c(p) = floor((p + 1) / ratio).
-std::int32_t visible_entries(std::int64_t position, int ratio) {
-  return static_cast<std::int32_t>((position + 1) / ratio);
-}
 
 Tensor index_queries(const StepContext& step, const IndexerWeights& w, const Tensor& low_rank, const RopeView& rope) {
   const ModelConfig& config = step.config();
@@ -51,41 +48,6 @@ std::vector<IndexRow> index_rows(const StepContext& step, const LayerRole& role,
   return rows;
 }
 
-// Shows CAND as one byte for every entry of a kept block, as the golden files have it.
-void show_candidates(const StepContext& step, std::int32_t entries, const Tensor& candidates) {
-  std::vector<std::uint8_t> mask(static_cast<std::size_t>(candidates.rows) * static_cast<std::size_t>(entries));
-  auto* out = mask.data();
-  for (std::int64_t r = 0; r < candidates.rows; ++r) {
-    const auto* words = candidates.row<std::uint64_t>(r);
-    for (std::int32_t entry = 0; entry < entries; ++entry) {
-      const std::int32_t block = entry / step.config().candidate_block_size;
-      *out++ = (words[block / 64] >> (block % 64) & 1U) != 0 ? 1 : 0;
-    }
-  }
-  const Tensor shown{mask.data(), DType::u8, candidates.rows, entries, entries};
-  step.probe->record(step.scope + "cand", shown, {candidates.rows, entries});
-}
-
-// Shows SEL in ascending order with -1 behind, and CAND.
-void show_selection(const StepContext& step, const LayerRole& role, const Selection& selection) {
-  if (step.probe == nullptr) return;
-  Buffer selected_copy, candidates_copy;
-  const auto selected = on_host(step.ops().memory(), selection.selected, selected_copy);
-  const auto candidates = on_host(step.ops().memory(), selection.candidates, candidates_copy);
-  if (!selected || !candidates) return;
-  const std::int64_t topk = selected->cols;
-  std::vector<std::int32_t> sorted(static_cast<std::size_t>(selected->rows * topk));
-  for (std::int64_t r = 0; r < selected->rows; ++r) {
-    const auto* chosen = selected->row<std::int32_t>(r);
-    std::int32_t* out = sorted.data() + r * topk;
-    std::copy(chosen, chosen + topk, out);
-    std::sort(out, std::find(out, out + topk, -1));
-  }
-  step.probe->record(step.scope + "sel", Tensor::i32(sorted.data(), selected->rows, topk), {selected->rows, topk});
-  if (!role.publishes_candidates) return;
-  show_candidates(step, visible_entries(step.rows.positions().back(), role.ratio), *candidates);
-}
-
 }  // namespace
 
 Selection make_selection(const StepContext& step) {
@@ -96,14 +58,20 @@ Selection make_selection(const StepContext& step) {
   const auto& positions = step.rows.positions();
   const std::int64_t entries = *std::max_element(positions.begin(), positions.end()) + 1;
   const std::int64_t blocks = (entries + config.candidate_block_size - 1) / config.candidate_block_size;
-  selection.candidates = step.workspace.i64(step.row_count(), (blocks + 63) / 64);
+  // A power of two: shapes, and with them what a backend keeps for the next step, change rarely as sequences grow.
+  const auto words = std::bit_ceil(static_cast<std::uint64_t>((blocks + 63) / 64));
+  selection.candidates = step.workspace.i64(step.row_count(), static_cast<std::int64_t>(words));
   step.ops().clear(selection.candidates);
   return selection;
 }
 
 void store_index_keys(const StepContext& step, int layer, const Latents& latents) {
   const IndexerWeights& w = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.indexer;
-  if (w.wk.empty() || latents.entries.empty()) return;
+  if (w.wk.empty()) return;
+  if (latents.entries.empty()) {
+    for (const char* site : {"ik_pre_x4", "ik"}) step.show(site, Tensor::f32(nullptr, 0, w.wk.n), {0, w.wk.n});
+    return;
+  }
   const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
   const Workspace::Scope scope(step.workspace);
   const Tensor product = step.workspace.f32(latents.values.rows, w.wk.n);
@@ -128,8 +96,16 @@ void select_entries(const StepContext& step, int layer, const Tensor& input, con
   const Tensor queries = index_queries(step, w, low_rank, step.model.rope_of(role));
   const Tensor weights = head_weights(step, w, input);
   const std::vector<IndexRow> rows = index_rows(step, role, selection);
-  step.ops().index_select({queries, weights, rows, config.index_heads, config.index_head_dim, config.index_topk,
-                           config.candidate_block_size, config.candidate_blocks});
+  const IndexCall call{queries,
+                       weights,
+                       rows,
+                       config.index_heads,
+                       config.index_head_dim,
+                       config.index_topk,
+                       config.candidate_block_size,
+                       config.candidate_blocks};
+  step.ops().index_select(call);
+  show_index_scores(step, role, call);
   show_selection(step, role, selection);
 }
 

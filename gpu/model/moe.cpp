@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "gpu/model/blocks.hpp"
+#include "gpu/model/probe_views.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -20,14 +21,17 @@ Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape 
   const Routing routing{step.workspace.i32(rows, shape.experts_per_token),
                         step.workspace.f32(rows, shape.experts_per_token)};
   const bool two_kinds = shape.image_bias && !weights.bias_vl.empty() && config.image_token_id >= 0;
+  RouterMargins margins(step, weights.gate, shape.experts_per_token);
   for (std::int32_t first = 0; first < rows;) {
     const bool image = two_kinds && step.rows.token(first) == config.image_token_id;
     const std::int32_t count = (two_kinds ? run_end(step, first, image) : rows) - first;
     const float* bias = image ? weights.bias_vl.data() : weights.bias.data();
     step.ops().route(input.slice_rows(first, count), weights.gate, bias, config.gate_temperature, config.routed_scaling,
                      {routing.ids.slice_rows(first, count), routing.weights.slice_rows(first, count)});
+    margins.add(input.slice_rows(first, count), bias);
     first += count;
   }
+  margins.show();
   step.show("router_expert", routing.ids, {rows, shape.experts_per_token});
   step.show("router_weight", routing.weights, {rows, shape.experts_per_token});
   return routing;

@@ -1,6 +1,7 @@
 // Layer by layer from recorded inputs: the sharpest test of the rounded forward pass, because errors cannot add up.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <map>
 #include <set>
 #include <string>
 
@@ -128,8 +129,8 @@ BOOST_AUTO_TEST_CASE(engram_from_recorded_streams_equals_the_reference) {
     const Golden expected = golden("layers", "layers." + std::to_string(layer) + ".stream_in");
     const double error = relative_l2(streams.values, expected.values);
     BOOST_TEST(error < 1e-3, "layer " << layer << ": " << error);
-    // The golden file holds the projection of layer 1 only.
-    BOOST_TEST(pass.compare_seen() == (layer == 1 ? 4 : 3));
+    // Streams, row numbers, rows and gates; the projection of layer 1 only.
+    BOOST_TEST(pass.compare_seen() == (layer == 1 ? 5 : 4));
   }
 }
 
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_whole_q32_pass_makes_the_reference_choices) {
     }
     ++compared;
   }
-  BOOST_TEST(compared >= 20);
+  BOOST_TEST(compared == 42);
 }
 
 // Rounded to bf16 a whole pass drifts; most choices stay.
@@ -176,24 +177,29 @@ BOOST_AUTO_TEST_CASE(a_whole_noq8_pass_makes_most_of_the_reference_choices) {
   BOOST_TEST(static_cast<double>(equal) / static_cast<double>(all) > 0.97, equal << " of " << all);
 }
 
-// The choices of the last 8 rows of p701, where selection and candidates bite: 16 of up to 701 entries, 4 of 88 blocks.
-// A whole rounded pass drifts, so most of them stay, not all; chance would share 2 % of them.
+// The choices of the last 8 rows of p701, where selection and candidates bite: 16 of up to 701 entries, 4 of 88 blocks;
+// chance would share 2 % of them. That every choice is right is shown without roundings: the fp32 logits of this prompt
+// are equal to 1e-5, and one other entry in SEL moves them by percents. A rounded pass drifts from layer to layer (two
+// builds of the reference differ by 0.17 in its logits), so its choices near a threshold move, more of them with every
+// layer. Each bound lies 0.1 below what this pass shares; it is deterministic.
 BOOST_AUTO_TEST_CASE(a_whole_s32_pass_over_701_tokens_selects_what_the_reference_selects) {
+  const std::map<std::string, double> bounds{{"layers.2.sel", 0.87},
+                                             {"layers.4.sel", 0.78},
+                                             {"layers.6.cand", 0.7},
+                                             {"layers.6.sel", 0.67},
+                                             {"layers.8.sel", 0.58}};
   Rig& rig = shared_rig("s32");
   const auto sequence = rig.open();
   Recorder recorder;
   rig.feed(*sequence, tokens_of("p701"), &recorder);
-  int compared = 0;
-  for (const auto& [name, seen] : recorder.seen) {
-    if (!has_golden("layers", "p701." + name)) continue;
+  for (const auto& [name, bound] : bounds) {
+    const Golden& seen = recorder.seen.at(name);
     const Golden expected = golden("layers", "p701." + name);
     BOOST_REQUIRE_EQUAL(seen.cols(), expected.cols());
     const double share = shared_choices(seen, expected);
     BOOST_TEST_MESSAGE("p701 " << name << " shared " << share);
-    BOOST_TEST(share >= 0.6, name << ": " << share);
-    ++compared;
+    BOOST_TEST(share >= bound, name << ": " << share);
   }
-  BOOST_TEST(compared == 5);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
