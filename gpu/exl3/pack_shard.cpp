@@ -3,6 +3,7 @@
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cstring>
 #include <deque>
 #include <span>
 
@@ -17,7 +18,19 @@ namespace {
 
 constexpr const char* job_key = "exl3_job";
 
+Result<std::vector<std::uint16_t>> read_words(const SafetensorsFile& file, const std::string& name) {
+  const auto bytes = file.read_all(name);
+  if (!bytes) return bytes.error();
+  std::vector<std::uint16_t> words(bytes->size() / sizeof(std::uint16_t));
+  std::memcpy(words.data(), bytes->data(), words.size() * sizeof(std::uint16_t));
+  return words;
+}
+
 }  // namespace
+
+std::map<std::string, std::string> shard_metadata(const std::string& job) {
+  return {{job_key, job}, {"format", "pt"}};
+}
 
 Result<void> write_pack_shard(const std::filesystem::path& path, const std::vector<NamedMatrix>& matrices,
                               const std::string& job) {
@@ -36,7 +49,29 @@ Result<void> write_pack_shard(const std::filesystem::path& path, const std::vect
     tensors.push_back(
         {module + "." + to_string(matrix.form.codebook), DType::i32, {}, std::as_bytes(std::span(&markers.back(), 1))});
   }
-  return write_safetensors(path, tensors, {{job_key, job}, {"format", "pt"}});
+  return write_safetensors(path, tensors, shard_metadata(job));
+}
+
+Result<NamedMatrix> read_pack_shard(const std::filesystem::path& path, const std::string& module) {
+  const auto file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  auto trellis = read_words(*file, module + ".trellis");
+  if (!trellis) return trellis.error();
+  auto suh = read_words(*file, module + ".suh");
+  if (!suh) return suh.error();
+  auto svh = read_words(*file, module + ".svh");
+  if (!svh) return svh.error();
+  const std::vector<std::int64_t>& shape = file->find(module + ".trellis")->shape;
+  if (shape.size() != 3) {
+    return Error{ErrorCode::mismatch, path.string() + ": " + module, "no tiles", "tiles of a packed matrix"};
+  }
+  const Codebook codebook = file->find(module + ".mul1") != nullptr  ? Codebook::mul1
+                            : file->find(module + ".mcg") != nullptr ? Codebook::mcg
+                                                                     : Codebook::inst3;
+  const Form form{static_cast<std::uint8_t>(shape[2] / tile_side), codebook};
+  return NamedMatrix{
+      module,
+      {form, shape[0] * tile_side, shape[1] * tile_side, std::move(*trellis), std::move(*suh), std::move(*svh)}};
 }
 
 Result<bool> is_pack_shard_of(const std::filesystem::path& path, const std::string& job) {

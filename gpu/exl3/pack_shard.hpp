@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,15 @@ struct NamedMatrix {
   PackedMatrix matrix;
 };
 
+// What the header of a shard of `job` says beside its tensors.
+std::map<std::string, std::string> shard_metadata(const std::string& job);
+
 // Writes the tensors of the matrices; `job` goes into the file's metadata. Errors: io.
 Result<void> write_pack_shard(const std::filesystem::path& path, const std::vector<NamedMatrix>& matrices,
                               const std::string& job);
+
+// Reads one matrix of a shard that write_pack_shard wrote. Errors: not_found (no such matrix), those of the file.
+Result<NamedMatrix> read_pack_shard(const std::filesystem::path& path, const std::string& module);
 
 // Returns true if `path` is a complete shard of this job, false if there is no file. Errors: mismatch (of another job),
 // and those of SafetensorsFile::open.

@@ -25,7 +25,7 @@ struct ViterbiStep {
   float target = 0;
   const float* before = nullptr;  // [nodes + a vector]
   float* after = nullptr;         // [nodes]
-  std::uint8_t* best = nullptr;   // [nodes]
+  std::uint8_t* best = nullptr;   // [nodes]; null: the way back does not come by here
 };
 inline constexpr float unreachable = 1e30F;
 
@@ -36,7 +36,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tandem::gpu::simd {
 namespace HWY_NAMESPACE {
 
-// Blocks of nodes whose minima are found side by side, so that their chains of comparisons overlap.
+// Blocks of nodes whose minima are found side by side, so that their chains of comparisons overlap. Their loops are
+// unrolled by name: otherwise the minima live in memory, and a step takes twice as long.
 constexpr int blocks = 4;
 
 // The costs of the nodes that the edges s .. s + lanes - 1 come from: one node for all lanes, or a few neighbours that
@@ -69,7 +70,7 @@ struct CostsBefore<false> {
 };
 #endif
 
-template <bool one_node>
+template <bool one_node, bool keeps_choice>
 HWY_INLINE void step_nodes(const exl3::ViterbiStep& step) {
   constexpr Floats d;
   constexpr Ints di;
@@ -81,32 +82,38 @@ HWY_INLINE void step_nodes(const exl3::ViterbiStep& step) {
   for (int e = 0; e < nodes; e += blocks * width) {
     V least[blocks];
     hn::Vec<Ints> choice[blocks];
+    HWY_UNROLL(blocks)
     for (int b = 0; b < blocks; ++b) {
       least[b] = hn::Set(d, 2 * exl3::unreachable);
       choice[b] = hn::Zero(di);
     }
     for (int k = 0; k < branches; ++k) {
       const auto edge = hn::Set(di, k);
+      HWY_UNROLL(blocks)
       for (int b = 0; b < blocks; ++b) {
         const int s = k * nodes + e + b * width;
         const V error = hn::Sub(hn::LoadU(d, step.weights + s), target);
         const V cost = fused(error, error, before(s));
-        const auto better = hn::Lt(cost, least[b]);
-        least[b] = hn::IfThenElse(better, cost, least[b]);
-        choice[b] = hn::IfThenElse(hn::RebindMask(di, better), edge, choice[b]);
+        if constexpr (keeps_choice) {
+          const auto better = hn::RebindMask(di, hn::Lt(cost, least[b]));
+          choice[b] = hn::IfThenElse(better, edge, choice[b]);
+        }
+        least[b] = hn::Min(cost, least[b]);
       }
     }
+    HWY_UNROLL(blocks)
     for (int b = 0; b < blocks; ++b) {
       hn::StoreU(least[b], d, step.after + e + b * width);
-      hn::StoreU(hn::DemoteTo(d8, choice[b]), d8, step.best + e + b * width);
+      if constexpr (keeps_choice) hn::StoreU(hn::DemoteTo(d8, choice[b]), d8, step.best + e + b * width);
     }
   }
 }
 
 void StepAllNodes(const exl3::ViterbiStep& step) {
   constexpr int width = static_cast<int>(hn::MaxLanes(Floats()));
-  if ((1 << step.bits) >= width) return step_nodes<true>(step);
-  step_nodes<false>(step);
+  const bool one_node = (1 << step.bits) >= width;
+  if (step.best == nullptr) return one_node ? step_nodes<true, false>(step) : step_nodes<false, false>(step);
+  return one_node ? step_nodes<true, true>(step) : step_nodes<false, true>(step);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -140,9 +147,10 @@ TileQuantiser::TileQuantiser(Form form)
   best_.resize(nodes * tile_weights);
 }
 
-void TileQuantiser::step(int t, float target) {
-  simd::step_all_nodes({form_.bits, weights_.data(), target, cost_.data(), next_.data(),
-                        best_.data() + static_cast<std::size_t>(t) * static_cast<std::size_t>(nodes_)});
+void TileQuantiser::step(int t, float target, bool keeps_choice) {
+  std::uint8_t* best = best_.data() + static_cast<std::size_t>(t) * static_cast<std::size_t>(nodes_);
+  simd::step_all_nodes(
+      {form_.bits, weights_.data(), target, cost_.data(), next_.data(), keeps_choice ? best : nullptr});
   std::swap(cost_, next_);
 }
 
@@ -162,14 +170,14 @@ double TileQuantiser::quantise(std::span<const float, tile_weights> targets, Sta
   std::fill(cost_.begin(), cost_.end(), 0.0F);
   for (int i = 0; i < tile_weights; ++i) {
     const int t = (i + half) % tile_weights;
-    step(t, bounded[static_cast<std::size_t>(t)]);
+    step(t, bounded[static_cast<std::size_t>(t)], i >= half);
   }
   auto wrap = static_cast<int>(std::min_element(cost_.begin(), cost_.begin() + nodes_) - cost_.begin());
   for (int t = half - 1; t >= 0; --t) wrap = node_before(t, wrap);
 
   std::fill(cost_.begin(), cost_.end(), unreachable);
   cost_[static_cast<std::size_t>(wrap)] = 0;
-  for (int t = 0; t < tile_weights; ++t) step(t, bounded[static_cast<std::size_t>(t)]);
+  for (int t = 0; t < tile_weights; ++t) step(t, bounded[static_cast<std::size_t>(t)], true);
   double error = 0;
   for (int t = tile_weights - 1, node = wrap; t >= 0; --t) {
     const auto at = static_cast<std::size_t>(t);

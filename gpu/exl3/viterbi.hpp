@@ -27,7 +27,7 @@ class TileQuantiser {
   Form form() const noexcept { return form_; }
 
  private:
-  void step(int t, float target);
+  void step(int t, float target, bool keeps_choice);
   int node_before(int t, int node) const noexcept;
 
   Form form_;
