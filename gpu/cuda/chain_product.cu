@@ -14,7 +14,7 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int threads_least = 128;
+constexpr int copiers_least = 128;
 constexpr std::int64_t outputs_most = 512;  // more of them fill a device in the plain kernel
 constexpr std::int64_t inputs_least = 1024;
 
@@ -22,7 +22,10 @@ constexpr std::int64_t inputs_least = 1024;
 template <WeightFormat format, int outputs, int rows, int piece>
 struct ChainTile {
   static constexpr int bytes = weight_bits<format>() / 8;
-  static constexpr int threads = outputs * rows * lanes < threads_least ? threads_least : outputs * rows * lanes;
+  // One pair leaves most of a block to copy: its warp only adds.
+  static constexpr int adders = outputs * rows == 1 ? warp_size : 0;
+  static constexpr int copiers = outputs * rows * lanes < copiers_least ? copiers_least : outputs * rows * lanes;
+  static constexpr int threads = adders + copiers;
   // Rows of two halves of a warp begin on different banks.
   static constexpr int w_stride = (piece + lanes) * bytes;
   static constexpr int x_stride = piece + lanes;
@@ -54,11 +57,12 @@ struct ChainTile {
     unsigned char* stage = shared + number % stages * stage_bytes;
     const std::int64_t left = count(number);
     constexpr int w_chunks = piece * bytes / 16, x_chunks = piece / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < outputs * w_chunks; i += threads) {
+    const int own = static_cast<int>(threadIdx.x) - adders;
+    for (int i = own; i >= 0 && i < outputs * w_chunks; i += copiers) {
       const int o = i / w_chunks, at = i % w_chunks * 16;
       if (at < left * bytes) copy_async_16(stage + o * w_stride + at, weight_row(o) + number * piece * bytes + at);
     }
-    for (int i = static_cast<int>(threadIdx.x); i < rows * x_chunks; i += threads) {
+    for (int i = own; i >= 0 && i < rows * x_chunks; i += copiers) {
       const int r = i / x_chunks, at = i % x_chunks * 4;
       unsigned char* to = stage + outputs * w_stride + (r * x_stride + at) * static_cast<int>(sizeof(float));
       if (at < left) copy_async_16(to, reinterpret_cast<const unsigned char*>(input_row(r) + number * piece + at));

@@ -81,18 +81,38 @@ __device__ void count_bytes(const float* scores, std::int64_t n, unsigned prefix
   __syncthreads();
 }
 
+// Puts the bin of the key that is number `remaining` from above into the threshold, and how many keys of that bin it
+// takes into `remaining`; 0 if there are fewer keys. One warp: lane l looks at eight bins, lane 0 at the highest.
+__device__ void find_bin(unsigned prefix, int shift, Shared& shared) {
+  constexpr int own_bins = bins / warp_size;
+  const int lane = threadIdx.x, first = bins - 1 - lane * own_bins, wanted = shared.remaining;
+  int own = 0;
+  for (int i = 0; i < own_bins; ++i) own += shared.counts[first - i];
+  int until = own;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int other = __shfl_up_sync(full_warp, until, step);
+    if (lane >= step) until += other;
+  }
+  const int all = __shfl_sync(full_warp, until, warp_size - 1);
+  __syncwarp();  // all lanes have read what one of them changes
+  if (all < wanted) {
+    if (lane == 0) shared.remaining = 0;
+    return;
+  }
+  int left = wanted - (until - own), bin = first;
+  if (left <= 0 || left > own) return;
+  while (shared.counts[bin] < left) left -= shared.counts[bin--];
+  shared.remaining = left;
+  shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
+}
+
 // Finds the k-th largest key. With fewer than k keys everything is chosen.
 __device__ Choice find_threshold(const float* scores, std::int64_t n, int k, Shared& shared) {
   if (threadIdx.x == 0) shared.remaining = k;
   unsigned prefix = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
     count_bytes(scores, n, prefix, shift, shared);
-    if (threadIdx.x == 0) {
-      int bin = bins - 1;
-      while (bin > 0 && shared.counts[bin] < shared.remaining) shared.remaining -= shared.counts[bin--];
-      if (shared.counts[bin] < shared.remaining) shared.remaining = 0;  // there are fewer than k
-      shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
-    }
+    if (threadIdx.x < warp_size) find_bin(prefix, shift, shared);
     __syncthreads();
     if (shared.remaining == 0) return {0, 0};
     prefix = shared.choice.threshold;

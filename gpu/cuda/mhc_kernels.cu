@@ -22,8 +22,11 @@ __global__ void squares_kernel(Tensor x, Tensor squares) {
 }
 
 // Sum over a row (step 1) or a column (step mult) of the C x C matrix whose element j * C + k thread j * C + k holds.
-__device__ float sum_line(float a, int first, int step, int mult) {
+template <int fixed>
+__device__ float sum_line(float a, int first, int step, int any) {
+  const int mult = fixed > 0 ? fixed : any;
   float sum = 0;
+#pragma unroll
   for (int i = 0; i < mult; ++i) sum += __shfl_sync(full_warp, a, first + i * step);
   return sum;
 }
@@ -38,23 +41,25 @@ __device__ float most_of_row(float a, int first, int mult) {
 }
 
 // Softmax over rows, then alternating normalisations that end with the columns.
+template <int fixed>
 __device__ float sinkhorn(float a, const MixCall& call) {
-  const int mult = call.mult, own = threadIdx.x < mult * mult ? threadIdx.x : 0;
+  const int mult = fixed > 0 ? fixed : call.mult, own = threadIdx.x < mult * mult ? threadIdx.x : 0;
   const int row = own / mult * mult, column = own % mult;
   a = exponential(a - most_of_row(a, row, mult));
-  a = a / sum_line(a, row, 1, mult) + call.eps;
-  a /= sum_line(a, column, mult, mult) + call.eps;
+  a = a / sum_line<fixed>(a, row, 1, mult) + call.eps;
+  a /= sum_line<fixed>(a, column, mult, mult) + call.eps;
   for (int i = 1; i < call.iterations; ++i) {
-    a /= sum_line(a, row, 1, mult) + call.eps;
-    a /= sum_line(a, column, mult, mult) + call.eps;
+    a /= sum_line<fixed>(a, row, 1, mult) + call.eps;
+    a /= sum_line<fixed>(a, column, mult, mult) + call.eps;
   }
   return a;
 }
 
-// One warp a row.
+// One warp a row; `fixed` is the number of streams, 0 if it is not known here.
+template <int fixed>
 __global__ void split_mix_kernel(MixCall call) {
   const float mean = row_of(call.squares, blockIdx.x)[0] / static_cast<float>(call.width);
-  const int mult = call.mult, i = threadIdx.x;
+  const int mult = fixed > 0 ? fixed : call.mult, i = threadIdx.x;
   const float factor = 1.0F / sqrtf(mean + call.norm_eps);
   const float* raw = row_of(call.raw, blockIdx.x);
   const auto coefficient = [&](int at, int part) { return factor * raw[at] * call.scale[part] + call.base[at]; };
@@ -64,7 +69,7 @@ __global__ void split_mix_kernel(MixCall call) {
   }
   const bool holds_element = i < mult * mult;
   __syncwarp();
-  const float a = sinkhorn(holds_element ? coefficient(2 * mult + i, 2) : 0.0F, call);
+  const float a = sinkhorn<fixed>(holds_element ? coefficient(2 * mult + i, 2) : 0.0F, call);
   if (holds_element) row_of(call.comb, blockIdx.x)[i] = a;
 }
 
@@ -104,7 +109,12 @@ __global__ void expand_kernel(ExpandCall call) {
 
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
   if (call.mult > mhc_streams_max) return cudaErrorNotSupported;
-  split_mix_kernel<<<static_cast<unsigned>(call.raw.rows), warp_size, 0, stream>>>(call);
+  const auto rows = static_cast<unsigned>(call.raw.rows);
+  if (call.mult == 4) {
+    split_mix_kernel<4><<<rows, warp_size, 0, stream>>>(call);
+  } else {
+    split_mix_kernel<0><<<rows, warp_size, 0, stream>>>(call);
+  }
   return cudaGetLastError();
 }
 
