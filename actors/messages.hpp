@@ -2,7 +2,7 @@
 //
 //   front door --(submit)--> node supervisor --spawns--> request actor --(submit)--> scheduler --> Admission
 //   front door --(cancel | complete)--> request actor --(ended)--> scheduler
-//   scheduler  --(plan_rows)--> decode, prefill; --(execute)--> every rank worker --> StepResult
+//   scheduler  --(plan_rows)--> decode, prefill; --(execute)--> every rank worker --> RankAnswer
 //   scheduler  --(deliver)--> request actors --> Verdict;  --(commit | drop)--> decode, prefill
 //   rank worker --(rank_state)--> node supervisor --(ranks_up | ranks_down)--> scheduler
 //   memory guard --(memory)--> node supervisor;  anyone --(inspect)--> any actor --> one-line JSON
@@ -23,7 +23,7 @@
 
 namespace tandem::actors {
 
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 
 using TokenIds = std::shared_ptr<const std::vector<gpu::TokenId>>;
 
@@ -126,6 +126,13 @@ struct RankState {
   gpu::EngineInfo info;
 };
 
+// A rank's answer to a plan. The time is the steady clock of the rank's machine when its step ended; it can be compared
+// with other times of that machine only.
+struct RankAnswer {
+  gpu::StepResult result;
+  std::int64_t ended_ns = 0;
+};
+
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Hello& x) {
   return f(caf::meta::type_name("tandem::Hello"), x.protocol, x.build_id, x.config_hash, x.settings, x.rank);
@@ -138,6 +145,10 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RankState& x) {
   return f(caf::meta::type_name("tandem::RankState"), x.rank, x.run_id, x.state, x.progress, x.detail, x.exit_code,
            x.info);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, RankAnswer& x) {
+  return f(caf::meta::type_name("tandem::RankAnswer"), x.result, x.ended_ns);
 }
 
 }  // namespace tandem::actors
@@ -157,7 +168,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tandem::actors::MemorySample)
 
 CAF_BEGIN_TYPE_ID_BLOCK(tandem, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(tandem, (tandem::gpu::StepPlan))
-CAF_ADD_TYPE_ID(tandem, (tandem::gpu::StepResult))
+CAF_ADD_TYPE_ID(tandem, (tandem::actors::RankAnswer))
 CAF_ADD_TYPE_ID(tandem, (tandem::actors::Hello))
 CAF_ADD_TYPE_ID(tandem, (tandem::actors::Assignment))
 CAF_ADD_TYPE_ID(tandem, (tandem::actors::RankState))

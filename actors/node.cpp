@@ -96,7 +96,8 @@ class Head final : public HeadNode {
       if (auto published = publish(); !published) return published.error();
     prefill_ = spawn_prefill(system_, options_.scheduler.prefill_rows_per_request);
     decode_ = spawn_decode(system_, options_.speculation);
-    scheduler_ = spawn_scheduler(system_, options_.scheduler, {prefill_, decode_, supervisor_, &board_});
+    scheduler_ =
+        spawn_scheduler(system_, options_.scheduler, {prefill_, decode_, supervisor_, &board_, options_.on_step});
     guard_ = spawn_memory_guard(system_, options_.memory, &board_);
     door_.reception = spawn_reception(system_, scheduler_, &board_);
     for (const caf::strong_actor_ptr& ptr : everyone()) door_.inspected.push_back(caf::actor_cast<caf::actor>(ptr));

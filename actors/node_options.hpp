@@ -33,6 +33,7 @@ struct NodeOptions {
   // Called from an actor thread; must not block.
   std::function<void(const gpu::EngineInfo&)> on_ready;
   std::function<void(int exit_code, const std::string& reason)> on_fatal;
+  StepObserver on_step;
 };
 
 }  // namespace tandem::actors

@@ -102,13 +102,14 @@ void load(Self self) {
   report(self, std::move(ready));
 }
 
-caf::result<gpu::StepResult> execute(Self self, const gpu::StepPlan& plan) {
+caf::result<RankAnswer> execute(Self self, const gpu::StepPlan& plan) {
   RankWorkerState& state = self->state;
   if (!state.engine) return caf::make_error(caf::sec::runtime_error, "the engine is not loaded");
   auto result = state.engine->step(plan);
   if (result) {
     ++state.steps;
-    return std::move(*result);
+    const std::chrono::nanoseconds ended = self->clock().now().time_since_epoch();
+    return RankAnswer{std::move(*result), ended.count()};
   }
   const std::string what = result.error().message();
   fail(self, result.error());
@@ -124,7 +125,7 @@ void load_guarded(Self self) {
   }
 }
 
-caf::result<gpu::StepResult> execute_guarded(Self self, const gpu::StepPlan& plan) {
+caf::result<RankAnswer> execute_guarded(Self self, const gpu::StepPlan& plan) {
   try {
     return execute(self, plan);
   } catch (const std::exception& error) {

@@ -1,6 +1,6 @@
 // The rank worker: the one thread that touches an engine. A detached actor, so loading and stepping may block.
 //
-// It loads on (start), reports its state to its supervisor, answers (execute, StepPlan) with StepResult, and dies with
+// It loads on (start), reports its state to its supervisor, answers (execute, StepPlan) with RankAnswer, and dies with
 // its engine: after any failed step it aborts the communicator (so that no peer waits for it), reports `failed` and
 // quits.
 #pragma once

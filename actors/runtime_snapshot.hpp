@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/step_trace.hpp"
 #include "gpu/engine.hpp"
 
 namespace tandem::actors {
@@ -85,6 +86,7 @@ struct RuntimeSnapshot {
   Histogram time_to_first_token, inter_token_latency, request_latency, queue_time, prefill_time, decode_time,
       inference_time;
   Histogram prompt_length, generation_length, step_tokens;
+  std::array<double, step_parts> step_seconds{};  // of all steps, by StepPart
   MemorySample memory;
   std::string run_id;
 };

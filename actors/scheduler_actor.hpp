@@ -9,8 +9,11 @@
 // `recovery_window` the requests end.
 #pragma once
 
+#include <functional>
+
 #include "actors/handles.hpp"
 #include "actors/sequence_book.hpp"
+#include "actors/step_trace.hpp"
 
 namespace tandem::actors {
 
@@ -24,11 +27,15 @@ struct SchedulerOptions {
   std::chrono::milliseconds recovery_window{180'000};
 };
 
+// Hears of every step that ended, and of the plan that it ran. Called by the scheduler: must not block or throw.
+using StepObserver = std::function<void(const StepTrace& trace, const gpu::StepPlan& plan)>;
+
 struct SchedulerPeers {
   prefill_actor prefill;
   decode_actor decode;
   caf::actor supervisor;  // told (ranks_down, reason) when a step fails; may be empty in tests
   SnapshotBoard* board = nullptr;
+  StepObserver on_step;  // may be empty
 };
 
 scheduler_actor spawn_scheduler(caf::actor_system& system, SchedulerOptions options, SchedulerPeers peers);

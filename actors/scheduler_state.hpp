@@ -37,9 +37,9 @@ struct SchedulerState {
   gpu::StepPlan plan;                   // being built or executed
   std::uint32_t drafts_of_joiners = 0;  // of `plan`, while it is being built
   std::set<RequestId> closing;          // ended sequences that the engines still hold
+  StepTimer timer;                      // of `plan`
   std::vector<gpu::StepResult> results;
   std::size_t awaited = 0;  // rank results or verdicts still to come
-  std::chrono::steady_clock::time_point step_began{};
   std::vector<caf::typed_response_promise<drained_atom>> drain_promises;
 
   // --- requests
@@ -56,12 +56,13 @@ struct SchedulerState {
   void ask_prefill(std::uint32_t rows_max);
   void begin_decode(RequestId id);
   void execute();
-  void on_result(std::uint64_t of_epoch, gpu::StepResult result);
+  void on_answer(std::uint64_t of_epoch, std::size_t rank, RankAnswer answer);
   void on_step_error(std::uint64_t of_epoch, std::size_t rank, const caf::error& error);
   void deliver();
   void deliver_lane(const gpu::LaneResult& lane);
   void on_verdict(std::uint64_t of_epoch, RequestId id, bool is_finished);
   void finish_step();
+  void record_step();
 
   // --- the ranks
   void on_ranks_up(RankGroup group);

@@ -14,6 +14,7 @@ void SchedulerState::wake() {
 void SchedulerState::begin_plan() {
   if (book.running() == 0 && book.waiting() == 0 && closing.empty()) return;
   phase = StepPhase::planning;
+  timer.begin(self->clock().now());
   is_stale = false;
   plan = {};
   plan.close.assign(closing.begin(), closing.end());
@@ -27,6 +28,8 @@ void SchedulerState::begin_plan() {
             drafts_of_joiners = decode.drafts_of_joiners;
             std::uint32_t rows = 0;
             for (const auto& lane : plan.decode) rows += 1 + lane.drafts;
+            // Most steps only decode: nothing to ask where no prompt is being fed.
+            if (!book.is_prefilling()) return execute();
             ask_prefill(options.step_rows_max > rows ? options.step_rows_max - rows : 0);
           },
           [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, 0, error); });
@@ -76,14 +79,14 @@ void SchedulerState::execute() {
   }
   phase = StepPhase::executing;
   plan.step = ++step;
-  step_began = self->clock().now();
   awaited = ranks.workers.size();
   results.clear();
   publish();
   for (std::size_t rank = 0; rank < ranks.workers.size(); ++rank)
     self->request(ranks.workers[rank], options.step_timeout, execute_atom::value, plan)
-        .then([this, of_epoch = epoch](gpu::StepResult& result) { on_result(of_epoch, std::move(result)); },
+        .then([this, of_epoch = epoch, rank](RankAnswer& answer) { on_answer(of_epoch, rank, std::move(answer)); },
               [this, of_epoch = epoch, rank](caf::error& error) { on_step_error(of_epoch, rank, error); });
+  timer.sent(self->clock().now());
 }
 
 void SchedulerState::on_step_error(std::uint64_t of_epoch, std::size_t rank, const caf::error& error) {
@@ -93,10 +96,14 @@ void SchedulerState::on_step_error(std::uint64_t of_epoch, std::size_t rank, con
   on_ranks_down(reason);
 }
 
-void SchedulerState::on_result(std::uint64_t of_epoch, gpu::StepResult result) {
+void SchedulerState::on_answer(std::uint64_t of_epoch, std::size_t rank, RankAnswer answer) {
   if (of_epoch != epoch) return;
-  results.push_back(std::move(result));
+  const std::chrono::duration<double> computed{answer.result.seconds};
+  timer.answered(rank, std::chrono::duration_cast<StepTimer::Duration>(computed),
+                 StepTimer::Time{std::chrono::nanoseconds{answer.ended_ns}});
+  results.push_back(std::move(answer.result));
   if (--awaited > 0) return;
+  timer.collected(self->clock().now());
   for (const auto& other : results) {
     // Ranks that ran different plans have different caches: nothing they say can be trusted.
     if (other.plan_hash == results.front().plan_hash && other.step == step) continue;
@@ -168,7 +175,17 @@ void SchedulerState::finish_step() {
   phase = StepPhase::idle;
   answer_drains();
   publish();
+  record_step();
   wake();
+}
+
+void SchedulerState::record_step() {
+  const StepTrace trace = timer.finish(self->clock().now());
+  peers.board->update([&](RuntimeSnapshot& s) {
+    for (std::size_t part = 0; part < step_parts; ++part)
+      s.step_seconds[part] += std::chrono::duration<double>(trace.parts[part]).count();
+  });
+  if (peers.on_step) peers.on_step(trace, plan);
 }
 
 void SchedulerState::begin_decode(RequestId id) {

@@ -76,6 +76,11 @@ Sequence* SequenceBook::find(RequestId id) {
   return it == queue_.end() ? nullptr : &*it;
 }
 
+bool SequenceBook::is_prefilling() const noexcept {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const auto& entry) { return entry.second.phase == SequencePhase::prefill; });
+}
+
 double SequenceBook::usage() const noexcept {
   return limits_.pages_total > 0 ? static_cast<double>(pages_held_) / static_cast<double>(limits_.pages_total) : 0.0;
 }

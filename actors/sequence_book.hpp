@@ -57,6 +57,8 @@ class SequenceBook {
 
   std::size_t running() const noexcept { return running_.size(); }
   std::size_t waiting() const noexcept { return queue_.size(); }
+  // Whether a running sequence has prompt rows left to feed.
+  bool is_prefilling() const noexcept;
   std::int64_t pages_free() const noexcept { return limits_.pages_total - pages_held_; }
   double usage() const noexcept;
   // Returns the ids of everything in the book, running first.

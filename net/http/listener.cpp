@@ -4,6 +4,7 @@
 #include "net/http/connection.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <boost/asio/as_tuple.hpp>
@@ -140,7 +141,11 @@ Result<std::uint16_t> Listener::start(const ListenAddress& address) {
       [](std::exception_ptr failure) {
         if (failure) spdlog::error("the accept loop ended by an exception");
       });
-  for (auto& thread : parts_->io) thread->thread = std::thread([context = &thread->context] { run_guarded(*context); });
+  for (auto& thread : parts_->io)
+    thread->thread = std::thread([context = &thread->context] {
+      pthread_setname_np(pthread_self(), "tandem-http");  // to tell its share of the processor's time
+      run_guarded(*context);
+    });
   parts_->is_running = true;
   return port;
 }

@@ -129,6 +129,11 @@ void add_own(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCoun
   page.counter("tandem:rank_losses_total", "Times the rank group was lost.", snapshot.counters.rank_losses);
   page.counter("tandem:recoveries_total", "Times the rank group was brought back.", snapshot.counters.recoveries);
   page.counter("tandem:steps_total", "Steps executed.", snapshot.counters.steps);
+  page.head("tandem:step_seconds_total", "counter", "Time of the steps by part; all but compute is outside the ranks.");
+  for (std::size_t part = 0; part < actors::step_parts; ++part)
+    page.sample("tandem:step_seconds_total",
+                fmt::format("part=\"{}\"", actors::to_string(static_cast<actors::StepPart>(part))),
+                snapshot.step_seconds[part]);
   page.gauge("tandem:memory_available_bytes", "Memory that is left.",
              static_cast<double>(snapshot.memory.available_bytes));
   page.gauge("tandem:memory_rss_bytes", "Memory of this process.", static_cast<double>(snapshot.memory.rss_bytes));

@@ -38,6 +38,23 @@ BOOST_AUTO_TEST_CASE(pages_are_rounded_up_and_come_back) {
   BOOST_TEST(!book.erase(1).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_book_is_prefilling_while_any_running_sequence_has_prompt_left) {
+  auto book = make_book(4, 10);
+  BOOST_TEST(!book.is_prefilling());
+  BOOST_TEST(!book.enqueue(make(1, 4, 4)));
+  BOOST_TEST(!book.enqueue(make(2, 4, 4)));
+  BOOST_TEST(!book.is_prefilling());  // who waits is fed nothing yet
+  book.admit(now);
+  book.find(1)->phase = SequencePhase::decode;
+  BOOST_TEST(book.is_prefilling());
+  book.find(2)->phase = SequencePhase::decode;
+  BOOST_TEST(!book.is_prefilling());
+  book.park_running();
+  BOOST_TEST(!book.is_prefilling());
+  book.admit(now);
+  BOOST_TEST(book.is_prefilling());  // lost caches are filled again
+}
+
 BOOST_AUTO_TEST_CASE(a_request_of_exactly_the_pool_runs_and_one_token_more_is_refused) {
   auto book = make_book(4, 10);
   BOOST_TEST(!book.enqueue(make(1, 100, 60)));

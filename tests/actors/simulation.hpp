@@ -60,6 +60,7 @@ struct RankScript {
   int fail_at_step = -1;     // answers that step with an error
   int silent_at_step = -1;   // never answers that step
   std::uint32_t accept = 1;  // drafts accepted of those verified
+  double takes = 0;          // seconds that every step claims to have computed
   std::size_t rows_seen_max = 0;
   std::size_t lanes_seen_max = 0;
   std::vector<gpu::StepPlan> plans;
@@ -95,15 +96,16 @@ inline gpu::LaneResult go_on(FakeRank& rank, const gpu::DecodeWork& work, std::u
 }
 
 inline caf::behavior fake_rank(caf::stateful_actor<FakeRank>* self, RankScript* script) {
-  return {[self, script](execute_atom, const gpu::StepPlan& plan) -> caf::result<gpu::StepResult> {
+  return {[self, script](execute_atom, const gpu::StepPlan& plan) -> caf::result<RankAnswer> {
     script->plans.push_back(plan);
     if (static_cast<int>(plan.step) == script->fail_at_step)
       return caf::make_error(caf::sec::runtime_error, "simulated");
-    if (static_cast<int>(plan.step) == script->silent_at_step) return self->make_response_promise<gpu::StepResult>();
+    if (static_cast<int>(plan.step) == script->silent_at_step) return self->make_response_promise<RankAnswer>();
     for (const auto id : plan.close) BOOST_TEST(self->state.lanes.erase(id) == 1U);
     for (const auto& open : plan.open) BOOST_TEST(self->state.lanes.emplace(open.id, FakeRank::Lane{}).second);
     gpu::StepResult result;
     result.step = plan.step;
+    result.seconds = script->takes;
     std::size_t rows = 0;
     for (const auto& work : plan.prefill) rows += work.tokens.size();
     for (const auto& work : plan.decode) rows += 1 + work.drafts;
@@ -111,7 +113,8 @@ inline caf::behavior fake_rank(caf::stateful_actor<FakeRank>* self, RankScript* 
     for (const auto& work : plan.decode) result.lanes.push_back(go_on(self->state, work, script->accept));
     script->rows_seen_max = std::max(script->rows_seen_max, rows);
     script->lanes_seen_max = std::max(script->lanes_seen_max, self->state.lanes.size());
-    return result;
+    const std::chrono::nanoseconds ended = self->clock().now().time_since_epoch();
+    return RankAnswer{std::move(result), ended.count()};
   }};
 }
 
@@ -129,6 +132,7 @@ struct Node {
   caf::scheduler::test_coordinator& coordinator = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   SchedulerOptions options;
   SpeculationPolicy speculation;
+  StepObserver on_step;
   RankScript scripts[2];
   gpu::EngineInfo info;
   prefill_actor prefill;
@@ -162,7 +166,7 @@ struct Node {
   void start() {
     prefill = spawn_prefill(system, options.prefill_rows_per_request);
     decode = spawn_decode(system, speculation);
-    scheduler = spawn_scheduler(system, options, {prefill, decode, caf::actor{}, &board});
+    scheduler = spawn_scheduler(system, options, {prefill, decode, caf::actor{}, &board, on_step});
     reception = spawn_reception(system, scheduler, &board);
     coordinator.run();
   }

@@ -60,6 +60,7 @@ BOOST_FIXTURE_TEST_CASE(health_follows_the_node_and_livez_does_not, ServerFixtur
 BOOST_FIXTURE_TEST_CASE(metrics_has_every_series_from_the_start, ServerFixture) {
   door.state.running = 3;
   door.state.counters.aborted = 5;
+  door.state.step_seconds[static_cast<std::size_t>(actors::StepPart::compute)] = 1.5;
   door.state.inference_time = actors::SnapshotBoard{}.read().inference_time;
   const std::string page = get("/metrics").body;
   for (const char* line :
@@ -88,6 +89,8 @@ BOOST_FIXTURE_TEST_CASE(metrics_has_every_series_from_the_start, ServerFixture) 
         "vllm:request_inference_time_seconds_bucket{engine=\"0\",model_name=\"tandem\",le=\"0.25\"} 0\n",
         "tandem:rank_losses_total{",
         "tandem:recoveries_total{",
+        "tandem:step_seconds_total{engine=\"0\",model_name=\"tandem\",part=\"compute\"} 1.5\n",
+        "part=\"deliver\"} 0\n",
         "vllm:request_prompt_tokens_count{",
         "vllm:request_generation_tokens_count{",
         "vllm:request_params_max_tokens_count{",
