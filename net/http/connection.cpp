@@ -142,7 +142,7 @@ Awaitable<bool> SocketConnection::run_exchange() {
     co_await refuse_and_discard(*refusal);
     co_return false;
   }
-  keep_alive_ = reader_.keep_alive() && !is_stopping_;
+  keep_alive_ = reader_.keep_alive() && !request_.is_http_1_0 && !is_stopping_;
   HeadVerdict verdict = service_.admit(request_);
   extra_headers_ = std::move(verdict.headers);
   if (verdict.refusal) {

@@ -1,4 +1,5 @@
-// Parsing is net/text's; the repeated-member check is a scan over text that is known to be valid JSON.
+// Parsing is net/text's, which lets the last of repeated members win; the check for those is a scan over text that is
+// known to be valid JSON.
 #include "net/http/json_body.hpp"
 
 #include "net/text/json/parse.hpp"
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -23,24 +25,32 @@ std::size_t closing_quote(std::string_view json, std::size_t open) {
   return i;
 }
 
+// Returns the name that `quoted` means: with escapes, one name can be written in many ways.
+std::string member_name(std::string_view quoted) {
+  if (quoted.find('\\') == std::string_view::npos) return std::string(quoted.substr(1, quoted.size() - 2));
+  const auto name = text::parse_json(quoted);
+  return name && name->if_string() != nullptr ? *name->if_string() : std::string(quoted);
+}
+
 }  // namespace
 
 std::optional<std::string> find_repeated_member(std::string_view object) {
-  std::unordered_set<std::string_view> seen;
-  std::string_view last_string;
+  std::unordered_set<std::string> seen;
+  std::string_view last_string;  // with its quotes
   int depth = 0;
   for (std::size_t i = 0; i < object.size(); ++i) {
     const char c = object[i];
     if (c == '"') {
       const std::size_t close = closing_quote(object, i);
-      last_string = object.substr(i + 1, close - i - 1);
+      last_string = object.substr(i, close + 1 - i);
       i = close;
     } else if (c == '{' || c == '[') {
       ++depth;
     } else if (c == '}' || c == ']') {
       --depth;
-    } else if (c == ':' && depth == 1 && !seen.insert(last_string).second) {
-      return std::string(last_string);
+    } else if (c == ':' && depth == 1) {
+      const auto [name, is_new] = seen.insert(member_name(last_string));
+      if (!is_new) return *name;
     }
   }
   return std::nullopt;

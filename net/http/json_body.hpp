@@ -15,7 +15,7 @@ namespace tandem::net::http {
 text::RequestResult<text::Json> parse_body(std::string_view body);
 
 // Returns the first member name that occurs twice at the top level of `object`, which must be valid JSON. Names are
-// compared as written, escapes included.
+// compared as they are meant: "n" and "\u006e" are one.
 std::optional<std::string> find_repeated_member(std::string_view object);
 
 // Gives what reading a large body took back to the system; an allocator keeps millions of small blocks otherwise.

@@ -74,7 +74,7 @@ std::string_view reason_phrase(int status) noexcept {
     case 431:
       return "Request Header Fields Too Large";
     case 501:
-      return "Not Supported";
+      return "Not Implemented";
     case 500:
       return "Internal Server Error";
     case 503:

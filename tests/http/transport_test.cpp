@@ -244,6 +244,13 @@ BOOST_FIXTURE_TEST_CASE(http_1_0_gets_an_unchunked_stream_and_a_close, ServerFix
   BOOST_TEST(answer.body.ends_with("data: [DONE]\n\n"));
 }
 
+BOOST_FIXTURE_TEST_CASE(http_1_0_is_closed_even_if_it_asks_to_be_kept, ServerFixture) {
+  HttpClient client = connect();
+  client.send("GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  BOOST_TEST(client.read_answer().headers.at("connection") == "close");
+  BOOST_TEST(client.is_closed_by_server());
+}
+
 BOOST_FIXTURE_TEST_CASE(head_gives_the_length_without_the_body, ServerFixture) {
   HttpClient client = connect();
   client.send("HEAD /v1/models HTTP/1.1\r\nHost: t\r\n\r\n");
