@@ -5,17 +5,20 @@
 #include "net/http/request_id.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
 namespace tandem::net::http {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 ChatFrame make_frame(const ApiContext& context, const ChatJob& job) {
   ChatFrame frame;
   frame.id = new_random_id("chatcmpl-");
   frame.created = static_cast<std::int64_t>(std::time(nullptr));
-  frame.model = job.fields.model;
+  frame.model = job.model;
   frame.fingerprint = "fp_" + context.options.build;
   frame.reasoning_field = context.options.reasoning_field;
   frame.hides_reasoning = job.fields.hides_reasoning;
@@ -59,22 +62,23 @@ Awaitable<ChatOutcome> ChatAnswer::ask() {
 }
 
 Awaitable<ChatOutcome> ChatAnswer::stream() {
+  const auto keepalive = context_.options.keepalive;
   std::string out;
   for (std::size_t choice = 0; choice < choices_.size(); ++choice) out += writer_.role_chunk(choice, usage());
-  for (;;) {
+  for (auto last_sent = Clock::now();;) {
     // After a failure, what was generated before it is delivered first.
     const auto failed = std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); });
     out += chunks();
+    // Tokens may come for minutes without a byte for the client: hidden reasoning, a call that is being gathered.
+    if (out.empty() && Clock::now() - last_sent >= keepalive) out = keepalive_comment;
     const bool is_sent = co_await exchange_.send(out);
-    out.clear();
     if (!is_sent) co_return leave();
     if (failed) co_return ChatOutcome::failed;
     if (is_complete()) co_return ChatOutcome::complete;
-    const bool has_news = co_await generation_.wait(context_.options.keepalive);
-    if (!has_news) {
-      out = keepalive_comment;
-      continue;
-    }
+    if (!out.empty()) last_sent = Clock::now();
+    out.clear();
+    const auto silence_left = std::max(last_sent + keepalive - Clock::now(), Clock::duration::zero());
+    co_await generation_.wait(std::chrono::ceil<std::chrono::milliseconds>(silence_left));
     InboxNews news = generation_.take();
     if (const auto outcome = judge(news)) co_return *outcome;
     feed(news);
@@ -107,7 +111,7 @@ std::optional<ChatOutcome> ChatAnswer::judge(const InboxNews& news) {
     return ChatOutcome::failed;
   }
   if (!news.is_server_stopping) return std::nullopt;
-  error_ = {503, "The server is stopping.", "", "draining", 1};
+  error_ = stopping_error();
   return ChatOutcome::failed;
 }
 
@@ -165,7 +169,7 @@ ChatUsage ChatAnswer::usage() const {
     usage.completion_tokens += choice->completion_tokens();
     usage.reasoning_tokens += choice->reasoning_tokens();
   }
-  // The prompt is computed once for all choices: what the first one found is what was reused.
+  // All choices have the same prompt; what the first one reused of it stands for all.
   if (const auto& first = choices_.front()->engine_finish()) usage.cached_tokens = first->usage.cached_tokens;
   return usage;
 }

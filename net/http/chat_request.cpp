@@ -3,6 +3,7 @@
 
 #include "net/http/json_body.hpp"
 #include "net/http/legacy_functions.hpp"
+#include "net/http/length_limit.hpp"
 #include "net/http/request_id.hpp"
 #include "net/text/call_markup.hpp"
 #include "net/text/json_schema.hpp"
@@ -41,55 +42,6 @@ std::vector<gpu::TokenId> stop_ids(const text::Tokenizer& tokenizer, const Reque
   return ids;
 }
 
-ApiError too_long(std::int64_t limit, const std::string& tokens) {
-  return {400,
-          fmt::format("This model's maximum context length is {} tokens. However, your messages resulted in {} tokens.",
-                      limit, tokens),
-          "messages", "context_length_exceeded", 0};
-}
-
-std::optional<ApiError> check_length(const ApiContext& context, std::size_t prompt_tokens) {
-  const std::int64_t limit = context.door.snapshot().engine.max_positions;
-  if (limit <= 0 || static_cast<std::int64_t>(prompt_tokens) + 1 <= limit) return std::nullopt;
-  return too_long(limit, std::to_string(prompt_tokens));
-}
-
-// No token is longer than B bytes: a text beyond B * limit bytes cannot fit and is not worth the minutes of tokenising
-// it.
-std::optional<ApiError> check_text(const ApiContext& context, std::size_t bytes) {
-  const std::int64_t limit = context.door.snapshot().engine.max_positions;
-  const std::size_t tokens_min = bytes / std::max<std::size_t>(context.tokenizer.token_bytes_max(), 1);
-  if (limit <= 0 || static_cast<std::int64_t>(tokens_min) < limit) return std::nullopt;
-  return too_long(limit, fmt::format("at least {}", tokens_min));
-}
-
-std::size_t text_bytes(const text::Json* content) {
-  if (content == nullptr) return 0;
-  if (const std::string* text = content->if_string()) return text->size();
-  std::size_t bytes = 0;
-  if (content->if_array() != nullptr)
-    for (const text::Json& part : *content->if_array())
-      if (const text::Json* text = part.find("text"); text != nullptr && text->if_string() != nullptr)
-        bytes += text->if_string()->size();
-  return bytes;
-}
-
-// Counts the contents of messages only: a first look that is cheap and never too high.
-std::size_t text_bytes_of_messages(const text::Json& body) {
-  const text::Json* messages = body.find("messages");
-  std::size_t bytes = 0;
-  if (messages != nullptr && messages->if_array() != nullptr)
-    for (const text::Json& message : *messages->if_array()) bytes += text_bytes(message.find("content"));
-  return bytes;
-}
-
-std::size_t text_bytes_of(const text::WrittenPrompt& written) {
-  std::size_t bytes = 0;
-  for (const auto& segment : written.segments.all())
-    if (const auto* plain = std::get_if<std::string>(&segment)) bytes += plain->size();
-  return bytes;
-}
-
 // The names of a choice among several tools are the model's to write: only "any of them" can be held to.
 std::optional<text::RequestError> judge_tool_choice(const text::ChatRequest& chat) {
   const std::size_t allowed = chat.tool_choice.allowed.size();
@@ -122,7 +74,7 @@ text::RequestResult<std::vector<gpu::TokenId>> call_opening(const text::ChatRequ
 
 // Reads the conversation of `body`, which is freed on the way: it may hold megabytes.
 std::optional<ApiError> read_conversation(const ApiContext& context, text::Json body, ChatJob& job) {
-  if (auto refusal = check_text(context, text_bytes_of_messages(body))) return refusal;
+  if (auto refusal = check_text(context, text_bytes_of_messages(body), "messages")) return refusal;
   auto chat = text::ChatRequest::from_json(body, context.options.chat);
   if (!chat) return from_request_error(chat.error());
   body = text::Json{};
@@ -131,14 +83,14 @@ std::optional<ApiError> read_conversation(const ApiContext& context, text::Json 
   const auto written = text::write_chat_prompt(job.chat);
   if (!written) return from_request_error(written.error());
   std::vector<text::Message>{}.swap(job.chat.messages);  // written into the prompt, needed no more
-  if (auto refusal = check_text(context, text_bytes_of(*written))) return refusal;
-  auto prompt = text::encode_prompt(*written, context.tokenizer);
+  if (auto refusal = check_text(context, text_bytes_of(*written), "messages")) return refusal;
+  auto prompt = text::encode_prompt(*written, context.tokenizer, context.pool.stop_token());
   if (!prompt) return from_request_error(prompt.error());
   job.prompt = std::move(*prompt);
   auto opening = call_opening(job.chat, context.tokenizer);
   if (!opening) return from_request_error(opening.error());
   job.opening = std::move(*opening);
-  return check_length(context, job.prompt.ids.size());
+  return check_length(context, job.prompt.ids.size(), "messages");
 }
 
 }  // namespace
@@ -153,8 +105,8 @@ std::optional<ApiError> read_chat_job(const ApiContext& context, std::string_vie
   auto fields = read_request_fields(*json, bounds);
   if (!fields) return from_request_error(fields.error());
   job.fields = std::move(*fields);
-  if (job.fields.model.empty()) job.fields.model = context.options.model_names.front();
-  if (!context.serves(job.fields.model)) return no_such_model(context, job.fields.model);
+  job.model = job.fields.model.value_or(context.options.model_names.front());
+  if (!context.serves(job.model)) return no_such_model(context, job.model);
   job.stop_ids = stop_ids(context.tokenizer, job.fields);
   job.seed = job.fields.seed ? static_cast<std::uint64_t>(*job.fields.seed) : random_bits();
   return read_conversation(context, std::move(*json), job);

@@ -17,7 +17,8 @@
 namespace tandem::net::http {
 
 struct ChatJob {
-  RequestFields fields;    // model is filled in
+  RequestFields fields;
+  std::string model;       // that was asked for, or the first one
   text::ChatRequest chat;  // holds the tools that the output parsers point to
   text::Prompt prompt;
   std::vector<gpu::TokenId> opening;   // of a call that the answer must hold; empty: it is free

@@ -59,8 +59,9 @@ Awaitable<int> serve_chat(const ApiContext& context, Exchange& exchange) {
     error = read_chat_job(context, body, job);
     return_memory(body.size());
   };
-  co_await context.pool.run(std::move(read));
+  const bool is_read = co_await context.pool.run(std::move(read));
   exchange.release_body();
+  if (!is_read) error = stopping_error();
   if (error) co_return co_await refuse(exchange, *error);
   context.counters.count_request(job.fields.max_tokens, job.fields.choices);
   ChatAnswer answer{context, job, exchange};

@@ -18,7 +18,7 @@ std::string_view ApiError::type() const noexcept {
     case 429:
       return "rate_limit_error";
     default:
-      return status >= 500 ? "server_error" : "invalid_request_error";
+      return status >= 500 && status != 501 ? "server_error" : "invalid_request_error";
   }
 }
 
@@ -48,6 +48,10 @@ std::string error_events(const ApiError& error) {
   return fmt::format("data: {}\n\ndata: [DONE]\n\n", error_json(error));
 }
 
+ApiError stopping_error() {
+  return {503, "The server is stopping.", "", "draining", 1};
+}
+
 ApiError from_request_error(const text::RequestError& error) {
   // The contract names few codes; the ones that only repeat "bad field" are null on the wire.
   const bool is_plain =
@@ -57,7 +61,7 @@ ApiError from_request_error(const text::RequestError& error) {
 
 ApiError from_finish(const actors::Finish& finish) {
   const std::string message = finish.error.empty() ? "The request could not be completed." : finish.error;
-  if (finish.reason == actors::FinishReason::cancelled) return {503, "The server is stopping.", "", "draining", 1};
+  if (finish.reason == actors::FinishReason::cancelled) return stopping_error();
   const bool is_defect = finish.error_code.empty() || finish.error_code == "internal_error";
   return {is_defect ? 500 : 503, message, "", is_defect ? "internal_error" : finish.error_code, is_defect ? 0U : 1U};
 }

@@ -37,6 +37,9 @@ std::string error_events(const ApiError& error);
 // Returns the meaning of an end that the client did not ask for: reason error, or cancelled by the server.
 ApiError from_finish(const actors::Finish& finish);
 
+// The 503 of a request that the stop came before.
+ApiError stopping_error();
+
 ApiError from_request_error(const text::RequestError& error);
 
 // Returns the HTTP meaning of the actors' refusal. `prompt_param`: the field that holds the prompt.

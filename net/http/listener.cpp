@@ -104,8 +104,8 @@ struct Listener::Parts {
   Service& service;
   const Limits limits;
   BodyBudget bodies;
-  ConnectionGate gate;
   std::vector<std::unique_ptr<IoThread>> io;
+  ConnectionGate gate;  // goes before the contexts: it may hold sockets of connections that were cut
   std::unique_ptr<tcp::acceptor> acceptor;
   bool is_running = false;
 };

@@ -153,7 +153,7 @@ void check_bystanders(FieldReader& reader) {
 text::RequestResult<RequestFields> read_request_fields(const text::Json& body, const FieldBounds& bounds) {
   FieldReader reader{body};
   RequestFields out;
-  out.model = reader.string("model").value_or("");
+  out.model = reader.string("model");
   refuse_unsupported(reader);
   const auto completion = reader.integer("max_completion_tokens", {1, int32_max});
   const auto tokens = reader.integer("max_tokens", {1, int32_max});

@@ -21,7 +21,7 @@ struct FieldBounds {
 };
 
 struct RequestFields {
-  std::string model;             // empty: not given
+  std::optional<std::string> model;
   gpu::SamplingParams sampling;  // without seed, ids of markup and stop ids
   std::optional<std::int64_t> seed;
   std::uint32_t max_tokens = 0;  // 0: what fits

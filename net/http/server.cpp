@@ -32,7 +32,7 @@ HttpServer::HttpServer(actors::FrontDoor& door, const text::Tokenizer& tokenizer
 
 HttpServer::~HttpServer() {
   stop(std::chrono::milliseconds{0});
-  parts_->pool.join();  // its jobs go on in the listener's contexts, which are destroyed before the pool
+  parts_->pool.join();  // its jobs end in the listener's contexts, which are destroyed before the pool
 }
 
 Result<std::uint16_t> HttpServer::start() {
@@ -42,6 +42,7 @@ Result<std::uint16_t> HttpServer::start() {
 }
 
 std::size_t HttpServer::stop(std::chrono::milliseconds patience) {
+  parts_->pool.stop();  // what is still being read would only be refused
   return parts_->listener.stop(patience);
 }
 

@@ -24,8 +24,8 @@ class HttpServer {
   // Binds and serves; returns the bound port. Errors: bad_config (address, no model name), unavailable (port in use),
   // io. The node need not be ready: /health says so and generating routes answer 503 until it is.
   Result<std::uint16_t> start();
-  // Stops accepting; answers in progress get `patience`, then an error event (code "draining"), then their sockets are
-  // closed. Returns how many connections had to be cut. Idempotent.
+  // Stops accepting and gives up prompts that are being encoded; answers in progress get `patience`, then an error
+  // event (code "draining"), then their sockets are closed. Returns how many connections had to be cut. Idempotent.
   std::size_t stop(std::chrono::milliseconds patience);
   std::size_t connections() const;
   // The configured bound, or what the descriptor limit allows.

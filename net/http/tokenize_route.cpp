@@ -6,6 +6,7 @@
 #include "net/http/json_body.hpp"
 #include "net/http/json_writer.hpp"
 #include "net/http/legacy_functions.hpp"
+#include "net/http/length_limit.hpp"
 #include "net/http/models_route.hpp"
 #include "net/text/detokenizer.hpp"
 
@@ -21,27 +22,34 @@ using text::Json;
 using text::RequestResult;
 using text::TokenId;
 
-RequestResult<std::vector<TokenId>> encode_text(const ApiContext& context, FieldReader& reader) {
+// Both ways return what is wrong, or nothing and fill `ids`.
+
+std::optional<ApiError> encode_text(const ApiContext& context, FieldReader& reader, std::vector<TokenId>& ids) {
   const auto prompt = reader.string("prompt");
   const bool adds_bos = reader.boolean("add_special_tokens").value_or(true);
-  if (reader.error()) return *reader.error();
-  if (!prompt) return text::RequestError{400, "prompt", "", "prompt or messages is required"};
-  std::vector<TokenId> ids;
+  if (reader.error()) return from_request_error(*reader.error());
+  if (!prompt) return ApiError{400, "prompt or messages is required", "prompt", "", 0};
+  if (auto refusal = check_text(context, prompt->size(), "prompt")) return refusal;
   const auto bos = context.tokenizer.id(text::Markup::bos);
   const std::string_view bos_text = text::markup_text(text::Markup::bos);
   if (adds_bos && bos && !prompt->starts_with(bos_text)) ids.push_back(*bos);
-  const std::vector<TokenId> rest = context.tokenizer.encode_raw(*prompt);
+  const std::vector<TokenId> rest = context.tokenizer.encode_raw(*prompt, context.pool.stop_token());
   ids.insert(ids.end(), rest.begin(), rest.end());
-  return ids;
+  return check_length(context, ids.size(), "prompt");
 }
 
-RequestResult<std::vector<TokenId>> encode_chat(const ApiContext& context, Json& body) {
-  if (const auto error = translate_legacy_functions(body)) return *error;
+std::optional<ApiError> encode_chat(const ApiContext& context, Json& body, std::vector<TokenId>& ids) {
+  if (const auto error = translate_legacy_functions(body)) return from_request_error(*error);
+  if (auto refusal = check_text(context, text_bytes_of_messages(body), "messages")) return refusal;
   const auto chat = text::ChatRequest::from_json(body, context.options.chat);
-  if (!chat) return chat.error();
-  auto prompt = text::encode_prompt(*chat, context.tokenizer);
-  if (!prompt) return prompt.error();
-  return std::move(prompt->ids);
+  if (!chat) return from_request_error(chat.error());
+  const auto written = text::write_chat_prompt(*chat);
+  if (!written) return from_request_error(written.error());
+  if (auto refusal = check_text(context, text_bytes_of(*written), "messages")) return refusal;
+  auto prompt = text::encode_prompt(*written, context.tokenizer, context.pool.stop_token());
+  if (!prompt) return from_request_error(prompt.error());
+  ids = std::move(prompt->ids);
+  return check_length(context, ids.size(), "messages");
 }
 
 void add_token_strings(JsonWriter& json, const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -60,21 +68,22 @@ Response tokenize_now(const ApiContext& context, const Request& request) {
   auto body = parse_body(request.body);
   if (!body) return error_response(from_request_error(body.error()));
   FieldReader reader{*body};
-  const std::string model = reader.string("model").value_or("");
+  const auto model = reader.string("model");
   const bool wants_strings = reader.boolean("return_token_strs").value_or(false);
   if (reader.error()) return error_response(from_request_error(*reader.error()));
-  if (!model.empty() && !context.serves(model)) return model_not_found(context, model);
+  if (model && !context.serves(*model)) return model_not_found(context, *model);
   const bool is_chat = body->find_given("messages") != nullptr;
-  const auto ids = is_chat ? encode_chat(context, *body) : encode_text(context, reader);
-  if (!ids) return error_response(from_request_error(ids.error()));
+  std::vector<TokenId> ids;
+  const auto refusal = is_chat ? encode_chat(context, *body, ids) : encode_text(context, reader, ids);
+  if (refusal) return error_response(*refusal);
   JsonWriter json;
-  json.begin_object().key("count").integer(ids->size());
+  json.begin_object().key("count").integer(ids.size());
   json.key("max_model_len").integer(context.door.snapshot().engine.max_positions);
   json.key("tokens").begin_array();
-  for (const TokenId id : *ids) json.integer(id);
+  for (const TokenId id : ids) json.integer(id);
   json.end_array().key("token_strs");
   if (wants_strings)
-    add_token_strings(json, context.tokenizer, *ids);
+    add_token_strings(json, context.tokenizer, ids);
   else
     json.null();
   json.end_object();
@@ -104,6 +113,7 @@ Response detokenize_now(const ApiContext& context, const Request& request) {
   if (!body) return error_response(from_request_error(body.error()));
   const auto ids = read_tokens(*body);
   if (!ids) return error_response(from_request_error(ids.error()));
+  if (const auto refusal = check_length(context, ids->size(), "tokens")) return error_response(*refusal);
   const auto bytes = context.tokenizer.decode(*ids, text::AddedTokenText::written);
   if (!bytes) return error_response({400, fmt::format("tokens: {}", bytes.error().message()), "tokens", "", 0});
   std::string prompt;
@@ -124,7 +134,8 @@ Awaitable<Response> on_pool(const ApiContext& context, const Request& request,
     response = work(context, request);
     return_memory(request.body.size());
   };
-  co_await context.pool.run(std::move(job));
+  const bool is_done = co_await context.pool.run(std::move(job));
+  if (!is_done) co_return error_response(stopping_error());
   co_return response;
 }
 

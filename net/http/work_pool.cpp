@@ -1,4 +1,7 @@
 // An Asio thread pool behind a door that costs no compile time.
+//
+// A job that is dropped instead of skipped would keep its coroutine, and with it a handle to an IO context, until the
+// pool dies. So the pool is never stopped as a whole: its queue runs empty, and jobs become nothing once stop_ is set.
 #include "net/http/work_pool.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -18,9 +21,10 @@ struct WorkPool::Pool {
 
 namespace {
 
-Awaitable<void> call(std::function<void()> work) {
+Awaitable<bool> call(std::function<void()> work, std::stop_token stop) {
+  if (stop.stop_requested()) co_return false;
   work();
-  co_return;
+  co_return !stop.stop_requested();
 }
 
 }  // namespace
@@ -31,14 +35,18 @@ WorkPool::~WorkPool() {
   join();
 }
 
+void WorkPool::stop() {
+  stop_.request_stop();
+}
+
 void WorkPool::join() {
-  pool_->threads.stop();
+  stop();
   pool_->threads.join();
 }
 
-Awaitable<void> WorkPool::run(std::function<void()> work) {
-  auto job = call(std::move(work));
-  co_await asio::co_spawn(pool_->threads, std::move(job), asio::use_awaitable);
+Awaitable<bool> WorkPool::run(std::function<void()> work) {
+  auto job = call(std::move(work), stop_.get_token());
+  co_return co_await asio::co_spawn(pool_->threads, std::move(job), asio::use_awaitable);
 }
 
 }  // namespace tandem::net::http

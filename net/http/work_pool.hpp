@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 
 namespace tandem::net::http {
 
@@ -12,15 +13,21 @@ class WorkPool {
  public:
   explicit WorkPool(int threads);
   ~WorkPool();  // as join()
-  // Waits for work in progress and forgets what has not begun. The IO contexts of awaiting coroutines must still exist.
+  // Gives up: work that has not begun is skipped, work that runs is asked to stop. Returns at once.
+  void stop();
+  // stop(), then waits until the last coroutine was sent on its way. The IO contexts of awaiting coroutines must still
+  // exist.
   void join();
+  // Long work looks at this and returns early, with whatever it has.
+  std::stop_token stop_token() const { return stop_.get_token(); }
 
-  // Runs `work` on a pool thread; the awaiting coroutine goes on afterwards on its own thread. An exception of `work`
-  // arrives there.
-  Awaitable<void> run(std::function<void()> work);
+  // Runs `work` on a pool thread; the awaiting coroutine goes on afterwards on its own thread. Returns false if the
+  // pool was stopped before the work ended: its result is then worth nothing. An exception of `work` arrives there.
+  Awaitable<bool> run(std::function<void()> work);
 
  private:
   struct Pool;
+  std::stop_source stop_;
   std::unique_ptr<Pool> pool_;
 };
 

@@ -54,8 +54,8 @@ class MergeList {
     for (std::uint32_t i = 0; i + 1 < count; ++i) propose(i);
   }
 
-  void run() {
-    while (!proposals_.empty()) {
+  void run(const std::stop_token& stop) {
+    while (!proposals_.empty() && !stop.stop_requested()) {
       const Proposal top = proposals_.top();
       proposals_.pop();
       if (stands(top)) apply(top);
@@ -182,9 +182,9 @@ BytePairEncoder::BytePairEncoder(BytePairEncoder&&) noexcept = default;
 BytePairEncoder& BytePairEncoder::operator=(BytePairEncoder&&) noexcept = default;
 BytePairEncoder::~BytePairEncoder() = default;
 
-void BytePairEncoder::encode(std::string_view piece, std::vector<TokenId>& out) const {
+void BytePairEncoder::encode(std::string_view piece, std::vector<TokenId>& out, const std::stop_token& stop) const {
   if (piece.empty()) return;
-  if (piece.size() > PieceCache::piece_bytes_max) return merge_long(piece, out);
+  if (piece.size() > PieceCache::piece_bytes_max) return merge_long(piece, out, stop);
   if (cache_->find(piece, out)) return;
   const std::size_t begin = out.size();
   ShortMerge merge(merges_, piece, byte_tokens_);
@@ -193,9 +193,9 @@ void BytePairEncoder::encode(std::string_view piece, std::vector<TokenId>& out) 
   cache_->store(piece, out.data() + begin, out.size() - begin);
 }
 
-void BytePairEncoder::merge_long(std::string_view piece, std::vector<TokenId>& out) const {
+void BytePairEncoder::merge_long(std::string_view piece, std::vector<TokenId>& out, const std::stop_token& stop) const {
   MergeList list(merges_, piece, byte_tokens_);
-  list.run();
+  list.run(stop);
   list.append_to(out);
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,10 +56,10 @@ class BytePairEncoder {
   BytePairEncoder& operator=(BytePairEncoder&&) noexcept;
   ~BytePairEncoder();
 
-  // Appends the tokens of one piece.
-  void encode(std::string_view piece, std::vector<TokenId>& out) const;
+  // Appends the tokens of one piece; after a stop of a long one, its merges are incomplete.
+  void encode(std::string_view piece, std::vector<TokenId>& out, const std::stop_token& stop = {}) const;
   // As encode(), always by heap and linked list: the way of long pieces, and the reference for the short ones.
-  void merge_long(std::string_view piece, std::vector<TokenId>& out) const;
+  void merge_long(std::string_view piece, std::vector<TokenId>& out, const std::stop_token& stop = {}) const;
 
  private:
   std::array<TokenId, 256> byte_tokens_;

@@ -62,8 +62,9 @@ RequestResult<WrittenPrompt> write_chat_prompt(const ChatRequest& request) {
   return write_prompt({*turns, request.tools, request.format, request.thinking, request.is_continuation});
 }
 
-RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer) {
-  auto ids = tokenize(written.segments, tokenizer);
+RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer,
+                                    const std::stop_token& stop) {
+  auto ids = tokenize(written.segments, tokenizer, stop);
   if (!ids) return ids.error();
   Prompt prompt{std::move(*ids), written.start, {}};
   for (const Segment& segment : written.segments.all()) {

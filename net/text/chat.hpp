@@ -14,6 +14,7 @@
 #include "net/text/tokenizer.hpp"
 #include "net/text/tools.hpp"
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,10 @@ struct Prompt {
 // Returns the prompt before tokenisation. Errors: 400 `messages`, `continue_final_message`.
 RequestResult<WrittenPrompt> write_chat_prompt(const ChatRequest& request);
 
-// Returns the ids of a written prompt. Error: 400 if the model lacks a token that it needs.
-RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer);
+// Returns the ids of a written prompt; some of them once `stop` asks to stop. Error: 400 if the model lacks a token
+// that it needs.
+RequestResult<Prompt> encode_prompt(const WrittenPrompt& written, const Tokenizer& tokenizer,
+                                    const std::stop_token& stop = {});
 
 // Returns the prompt's ids. Errors: as above, and 400 if the model lacks a token that the request needs.
 RequestResult<Prompt> encode_prompt(const ChatRequest& request, const Tokenizer& tokenizer);

@@ -29,11 +29,12 @@ std::string render(const SegmentList& segments) {
   return out;
 }
 
-RequestResult<std::vector<TokenId>> tokenize(const SegmentList& segments, const Tokenizer& tokenizer) {
+RequestResult<std::vector<TokenId>> tokenize(const SegmentList& segments, const Tokenizer& tokenizer,
+                                             const std::stop_token& stop) {
   std::vector<TokenId> ids;
   for (const Segment& segment : segments.all()) {
     if (const std::string* text = std::get_if<std::string>(&segment)) {
-      tokenizer.encode_to(*text, ids);
+      tokenizer.encode_to(*text, ids, stop);
       continue;
     }
     const Markup* named = std::get_if<Markup>(&segment);

@@ -9,6 +9,7 @@
 #include "net/text/request_error.hpp"
 #include "net/text/tokenizer.hpp"
 
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -39,7 +40,9 @@ class SegmentList {
 // Returns the prompt as one string, markup by its text: for people and tests, never to be tokenised.
 std::string render(const SegmentList& segments);
 
-// Returns the ids. Error: 400 if the prompt needs markup that this model's tokenizer lacks.
-RequestResult<std::vector<TokenId>> tokenize(const SegmentList& segments, const Tokenizer& tokenizer);
+// Returns the ids; some of them once `stop` asks to stop. Error: 400 if the prompt needs markup that this model's
+// tokenizer lacks.
+RequestResult<std::vector<TokenId>> tokenize(const SegmentList& segments, const Tokenizer& tokenizer,
+                                             const std::stop_token& stop = {});
 
 }  // namespace tandem::net::text

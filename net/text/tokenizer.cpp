@@ -1,23 +1,24 @@
 // Puts the parts together: file -> tables, text -> pieces -> merges, ids -> bytes.
 #include "net/text/tokenizer.hpp"
 
-#include "net/text/pretokenizer.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "engram/text_file.hpp"
+#include "net/text/pretokenizer.hpp"
 
 namespace tandem::net::text {
+namespace {
+
+constexpr std::uint64_t tokenizer_bytes_max = std::uint64_t{256} << 20;  // the released one has 8 MB
+
+}  // namespace
 
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return Error{ErrorCode::not_found, file.string(), "no readable file", "tokenizer.json"};
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (stream.bad() || text.fail()) return Error{ErrorCode::io, file.string(), "a read error", ""};
-  return from_json(std::move(text).str(), file.string());
+  const auto text = engram::read_text(file, tokenizer_bytes_max);
+  if (!text) return text.error();
+  return from_json(*text, file.string());
 }
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view text, const std::string& name) {
@@ -48,20 +49,22 @@ std::vector<TokenId> Tokenizer::encode(std::string_view plain) const {
   return ids;
 }
 
-void Tokenizer::encode_to(std::string_view plain, std::vector<TokenId>& out) const {
+void Tokenizer::encode_to(std::string_view plain, std::vector<TokenId>& out, const std::stop_token& stop) const {
   PieceCursor pieces(plain);
-  for (std::string_view piece = pieces.next(); !piece.empty(); piece = pieces.next()) pairs_.encode(piece, out);
+  for (std::string_view piece = pieces.next(); !piece.empty() && !stop.stop_requested(); piece = pieces.next())
+    pairs_.encode(piece, out, stop);
 }
 
-std::vector<TokenId> Tokenizer::encode_raw(std::string_view prompt) const {
+std::vector<TokenId> Tokenizer::encode_raw(std::string_view prompt, const std::stop_token& stop) const {
   std::vector<TokenId> ids;
   std::size_t at = 0;
   while (const auto match = added_.search(prompt, at)) {
-    encode_to(prompt.substr(at, match->begin - at), ids);
+    if (stop.stop_requested()) return ids;
+    encode_to(prompt.substr(at, match->begin - at), ids, stop);
     ids.push_back(match->id);
     at = match->begin + match->bytes;
   }
-  encode_to(prompt.substr(at), ids);
+  encode_to(prompt.substr(at), ids, stop);
   return ids;
 }
 

@@ -5,6 +5,9 @@
 //   encode      plain text; nothing in it is markup (whatever a user, tool or document wrote)
 //   encode_raw  a prompt written by an expert; added tokens are recognised wherever they are spelled
 //   prompts     of chat: see segments.hpp, which joins markup and plain text
+//
+// A text may hold megabytes and take a minute. Each way in takes a stop token: once it is asked to stop, it returns
+// within milliseconds, with some of the ids only.
 #pragma once
 
 #include "engram/error.hpp"
@@ -16,6 +19,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +37,8 @@ class Tokenizer {
 
   std::vector<TokenId> encode(std::string_view plain) const;
   // Appends instead of returning.
-  void encode_to(std::string_view plain, std::vector<TokenId>& out) const;
-  std::vector<TokenId> encode_raw(std::string_view prompt) const;
+  void encode_to(std::string_view plain, std::vector<TokenId>& out, const std::stop_token& stop = {}) const;
+  std::vector<TokenId> encode_raw(std::string_view prompt, const std::stop_token& stop = {}) const;
 
   // Returns the bytes of the ids, cleaned up in no way: they may begin or end inside a character.
   // Error: out_of_range for an id that the vocabulary does not have.

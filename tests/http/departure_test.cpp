@@ -48,6 +48,27 @@ BOOST_AUTO_TEST_CASE(a_silent_stream_is_kept_alive_by_comments) {
   BOOST_TEST(client.read_answer().status == 0);  // the rest of the stream, no new head
 }
 
+BOOST_AUTO_TEST_CASE(tokens_that_the_client_does_not_see_do_not_silence_the_keepalive) {
+  HttpClient client = connect();
+  client.send(post_text("/v1/chat/completions", chat_body(R"(,"stream":true,"include_reasoning":false)")));
+  client.read_head();
+  client.read_event();
+  std::promise<void> heard;
+  auto was_heard_while_tokens_came = std::async(std::launch::async, [&, is_heard = heard.get_future()] {
+    bool was_heard = false;
+    for (int token = 0; token < 2000 && !was_heard; ++token) {  // one every 10 ms, a fifth of the keep-alive's time
+      door.emit(0, tokens_of("hm"));
+      was_heard = is_heard.wait_for(10ms) == std::future_status::ready;
+    }
+    door.emit(0, end_of_turn());
+    door.finish(0, actors::FinishReason::stop);
+    return was_heard;
+  });
+  BOOST_TEST(client.read_event() == ": keep-alive\n\n");
+  heard.set_value();
+  BOOST_TEST(was_heard_while_tokens_came.get());
+}
+
 BOOST_AUTO_TEST_CASE(a_client_that_leaves_cancels_its_stream) {
   HttpClient client = connect();
   client.send(stream_request);

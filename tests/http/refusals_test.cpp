@@ -68,7 +68,9 @@ std::vector<BadBody> bad_documents() {
       {R"({"messages":[{"role":"robot","content":"x"}]})", "messages[0].role", ""},
       {R"({"messages":[{"role":"user","content":5}]})", "messages[0].content", ""},
       {with(R"("model":"gpt-9")"), "model", "model_not_found", 404},
+      {with(R"("model":"")"), "model", "model_not_found", 404},
       {with(R"("model":5)"), "model", ""},
+      {with(R"("max_tokens":3,"max_t\u006fkens":4)"), "", "invalid_json"},
   };
 }
 
