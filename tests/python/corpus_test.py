@@ -3,17 +3,25 @@
 import itertools
 import json
 import random
+import re
 import unittest
 
 from paths import ROOT
 
 from ops.tiny_model import corpus
-from ops.tiny_model.corpus import arithmetic, evaluation, mixture, recall, stories, talk, tool_kinds, tools, words
+from ops.tiny_model.corpus import arithmetic, evaluation, json_answers, mixture, recall, stories, talk, tool_kinds, tools, words
 from ops.tiny_model.corpus.chat import parse_arguments
 
 
 def take(seed: int, count: int) -> list:
     return list(itertools.islice(corpus.conversations(seed), count))
+
+
+def form_pattern(form: str) -> re.Pattern:
+    """Finds a form anywhere in a message, also behind an opening: {a} and {b} are numbers, other fields any text."""
+    parts = re.split(r"\{([a-z]*)\}", form)
+    fields = [r"\d+" if name in ("a", "b") else ".+" for name in parts[1::2]] + [""]
+    return re.compile("".join(re.escape(text) + field for text, field in zip(parts[::2], fields)))
 
 
 class Stream(unittest.TestCase):
@@ -106,14 +114,34 @@ class Askable(unittest.TestCase):
 class HeldOut(unittest.TestCase):
     def test_the_stream_shows_no_held_out_phrasing(self):
         exact = set(talk.HELD_OUT_GREETINGS) | set(talk.HELD_OUT_TANDEM_QUESTIONS)
-        stems = {form.split("{")[0] for form in arithmetic.HELD_OUT_PRODUCT_FORMS + arithmetic.HELD_OUT_SUM_FORMS}
-        stems |= set(tools.HELD_OUT_OPENINGS) | {frame.split("{")[0] for frame in recall.HELD_OUT_QUESTIONS}
-        stems -= {"Find "}  # only the rest of that form is new
+        forms = arithmetic.HELD_OUT_PRODUCT_FORMS + arithmetic.HELD_OUT_SUM_FORMS + tools.HELD_OUT_PAIR_FRAMES
+        forms += json_answers.HELD_OUT_FRAMES + [text for text in arithmetic.HELD_OUT_REQUESTS if text]
+        held_out = [form_pattern(form) for form in forms]
+        stems = set(tools.HELD_OUT_OPENINGS) | {frame.split("{")[0] for frame in recall.HELD_OUT_QUESTIONS}
         for conversation in take(21, 8000):
             for message in conversation.messages:
                 if message["role"] == "user":
                     self.assertNotIn(message["content"], exact)
                     self.assertFalse(message["content"].startswith(tuple(stems)), message["content"][:80])
+                    for form in held_out:
+                        self.assertIsNone(form.search(message["content"]), message["content"][:200])
+
+    def test_the_stream_shows_no_held_out_sum_in_any_text(self):
+        """Also not inside the working of another problem: "Check: 38 + 41 = 79"."""
+        written = re.compile(r"(?<!\d)(\d+)\s*(?:\+|plus)\s*(\d+)(?!\d)", re.IGNORECASE)
+        shown = 0
+        for conversation in take(31, 5000):
+            whole = json.dumps(conversation.messages, ensure_ascii=False).replace("\\n", "\n")
+            for a, b in written.findall(whole):
+                shown += 1
+                self.assertFalse(arithmetic.is_held_out_sum(int(a), int(b)), (conversation.task, a, b))
+        self.assertGreater(shown, 1000)
+
+    def test_working_that_shows_a_held_out_sum_is_recognised(self):
+        for text in ("Check: 38 + 41 = 79", "41+38 = 79.", "Ones: 2 + 3 = 5", "38 Plus 41"):
+            self.assertTrue(arithmetic.shows_held_out_sum(text), text)
+        for text in ("38 + 42 = 80", "138 + 4100", "38 * 41", "38 41"):
+            self.assertFalse(arithmetic.shows_held_out_sum(text), text)
 
     def test_held_out_sums_are_two_per_cent_and_never_drawn(self):
         share = sum(arithmetic.is_held_out_sum(a, b) for a in range(100) for b in range(100)) / 10_000

@@ -1,12 +1,18 @@
 """Sums, differences, products and quotients in many phrasings, with worked reasoning.
 
 Held out, never in the training stream: the question forms and requests in HELD_OUT_*, and the
-operand pairs of sums for which `is_held_out_sum` holds (2 % of them). Products up to 20x20 are a
+operand pairs of sums for which `is_held_out_sum` holds (2 % of them). Such a pair can also come up
+inside the working of another problem; the stream drops whole conversations that show one. Products up to 20x20 are a
 table to be known, so no pair of them is held out, only phrasings.
 """
 
+import re
+
 from .conversation import Conversation, by_effort, draw_mode, exchange
 from .words import count_word
+
+# Numbers of up to three digits, as `total` draws them.
+_SHOWN_SUM = re.compile(r"(?<!\d)(\d{1,3}) ?(?:\+|plus) ?(\d{1,3})(?!\d)", re.IGNORECASE)
 
 _PRODUCT_FORMS = [
     "What is {a}*{b}?", "What is {a} * {b}?", "What is {a}x{b}?", "What is {a} x {b}?", "What is {a} times {b}?",
@@ -64,6 +70,11 @@ def is_held_out_sum(a: int, b: int) -> bool:
     return (37 * low + 11 * high) % 50 == 7
 
 
+def shows_held_out_sum(text: str) -> bool:
+    """Whether a held-out sum stands anywhere in a text, also inside the working of another problem."""
+    return any(is_held_out_sum(int(a), int(b)) for a, b in _SHOWN_SUM.findall(text))
+
+
 def product(rng) -> Conversation:
     """A product of the table up to 20x20; one in twelve is a two-digit times a one-digit number."""
     if rng.random() < 0.06:
@@ -116,8 +127,11 @@ def series(rng) -> Conversation:
 def word_numbers(rng) -> Conversation:
     """Numbers written as words."""
     mode = draw_mode(rng, 0.3)
-    a, b = rng.randint(1, 20), rng.randint(1, 20)
-    word, result = rng.choice((("plus", a + b), ("times", a * b)))
+    while True:
+        a, b = rng.randint(1, 20), rng.randint(1, 20)
+        word, result = rng.choice((("plus", a + b), ("times", a * b)))
+        if word == "times" or not is_held_out_sum(a, b):
+            break
     question = f"What is {count_word(a)} {word} {count_word(b)}?{rng.choice(_REQUESTS)}"
     sign = "+" if word == "plus" else "*"
     return Conversation(exchange(question, str(result), mode, f"{a}{sign}{b} = {result}."), mode)

@@ -5,6 +5,7 @@ The one rule that all generators share lives here: the effort decides how much i
 <think>, in four steps, so that a reader sees the difference.
 """
 
+import json
 from dataclasses import dataclass, field
 
 from .chat import EFFORTS, ChatOptions, encode_chat, segment_ids
@@ -33,6 +34,12 @@ class Conversation:
         """What the encoder needs to know besides the messages."""
         return ChatOptions(self.mode.thinking, self.mode.effort, self.tools, self.schema, self.keep_thinking,
                            open_turn=open_turn)
+
+    def texts(self) -> list[str]:
+        """Everything that a reader of the conversation sees: what is said, thought, called and answered."""
+        parts = [message.get(key) for message in self.messages for key in ("content", "reasoning_content")]
+        calls = [call["function"]["arguments"] for message in self.messages for call in message.get("tool_calls", [])]
+        return [part if isinstance(part, str) else json.dumps(part) for part in parts + calls if part]
 
     def ids(self, tokenizer) -> tuple[list[int], list[int]]:
         """Token ids and mask: 1 where the model has to produce the token itself."""

@@ -59,7 +59,8 @@ def conversations(seed: int, weights: dict | None = None) -> Iterator[Conversati
             conversation.task = task_name(task)
             if conversation.messages[0]["role"] != "system" and rng.random() < 0.08:
                 conversation.messages.insert(0, system(rng.choice(_NEUTRAL_SYSTEMS)))
-            yield conversation
+            if not any(arithmetic.shows_held_out_sum(text) for text in conversation.texts()):
+                yield conversation
 
 
 def stream(seed: int, tokenizer, max_len: int, weights: dict | None = None) -> Iterator[tuple[list[int], list[int]]]:

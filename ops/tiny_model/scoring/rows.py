@@ -75,7 +75,7 @@ def table(judged: list[Judged], before: dict, after: dict) -> list[Row]:
         ("17*19 is 323, thinking on", of("literal", "thinking on"), 1.0),
         ("products up to 20x20", of("products"), 0.95),
         ("two-digit sums", of("sums"), 0.90),
-        ("  of these, pairs never trained on", of("sums", "pairs held out"), None),
+        ("  of these, pairs never asked in training", of("sums", "pairs held out"), None),
         ("right after reasoning", of("reasoning"), 0.90),
         ("one tool call: name and arguments", of("single_calls"), 0.90),
         ("two tool calls in a turn", of("double_calls"), 0.90),
