@@ -18,6 +18,7 @@ namespace {
 
 struct Arguments {
   std::string model;
+  std::string backend = "cpu";
   std::string numerics = "serve";
   int ranks = 1;
   int threads = 0;
@@ -47,6 +48,7 @@ int all_threads(const Arguments& arguments) {
 gpu::EngineOptions bare_options(const Arguments& arguments) {
   gpu::EngineOptions options;
   options.model = arguments.model;
+  options.backend = arguments.backend;
   options.numerics = arguments.numerics;
   options.lanes_max = arguments.lanes;
   options.max_positions = arguments.prompt + arguments.decode + 8;
@@ -99,8 +101,8 @@ LoadOptions load_of(const Arguments& arguments, int lanes, int drafts, std::int6
 // All kinds of steps with one number of drafts: served first, then the same plans on bare ranks.
 Result<void> bench_served(const Arguments& arguments, const gpu::ModelConfig& config, int drafts,
                           std::vector<Breakdown>& rows) {
-  auto served = ServedModel::start(
-      {arguments.model, arguments.numerics, arguments.ranks, arguments.threads, arguments.lanes, drafts});
+  auto served = ServedModel::start({arguments.model, arguments.backend, arguments.numerics, arguments.ranks,
+                                    arguments.threads, arguments.lanes, drafts});
   if (!served) return served.error();
   std::vector<SteadyRun> runs;
   for (const auto& [lanes, of_kind] : kinds(arguments, drafts)) {
@@ -152,6 +154,9 @@ int bench(const Arguments& arguments) {
 
 void add_options(CLI::App& verb, Arguments& arguments) {
   verb.add_option("--model", arguments.model, "model folder");
+  verb.add_option("--backend", arguments.backend, "cpu, or cuda in builds that have it")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   verb.add_option("--numerics", arguments.numerics, "serve, s32 or noq8")->capture_default_str();
   verb.add_option("--ranks", arguments.ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
   verb.add_option("--threads", arguments.threads, "compute threads of one rank; 0 = cores / ranks")

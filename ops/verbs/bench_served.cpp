@@ -228,6 +228,7 @@ class Served final : public ServedModel {
 // The settings of `tandem serve`, with what a bench decides by itself.
 Result<Settings> settings_of(const ServedOptions& options) {
   return Settings::resolve({{"model.dir", options.model},
+                            {"model.backend", options.backend},
                             {"model.numerics", options.numerics},
                             {"ranks", std::to_string(options.ranks)},
                             {"threads", std::to_string(options.threads)},

@@ -12,6 +12,7 @@ namespace tandem::ops {
 
 struct ServedOptions {
   std::string model;
+  std::string backend;
   std::string numerics;
   int ranks = 1;
   int threads = 0;
