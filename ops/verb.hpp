@@ -21,5 +21,6 @@ void add_worker(CLI::App& app, Run& run);
 void add_trace(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_pack(CLI::App& app, Run& run);
+void add_quantize(CLI::App& app, Run& run);
 
 }  // namespace tandem::ops
