@@ -1,4 +1,7 @@
 // InputFile: positioned reads of one open file. The seam where tests make the n-th read fail.
+//
+// The one place that opens files for reading. Whatever is not a regular file is refused and never waited for: opening a
+// pipe without a writer would otherwise hold a loading rank for ever, deaf to its stop signal.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +34,14 @@ using FileOpener = std::function<Result<std::unique_ptr<InputFile>>(const std::f
 
 inline constexpr std::size_t direct_alignment = 4096;  // serves devices with 512-byte and with 4 KiB sectors
 
-// Opens a regular file for buffered reads. Errors: not_found, io.
+// Fills `out` from `offset`. Errors: io (the read failed, or the file ended first).
+Result<void> read_exactly(const InputFile& file, std::uint64_t offset, std::span<std::byte> out);
+
+// Opens a regular file for buffered reads. Errors: not_found (there is no such entry), io (anything else: no access, a
+// link that leads nowhere or in circles, not a regular file).
 Result<std::unique_ptr<InputFile>> open_buffered(const std::filesystem::path& path);
-// Opens a regular file for reads that bypass the page cache, proved by one read. Errors: not_found, io; `unavailable`
-// if the file system refuses direct I/O (tmpfs, some network and overlay file systems).
+// Opens a regular file for reads that bypass the page cache, proved by one read. Errors: not_found, io as
+// above; `unavailable` if the file system refuses direct I/O (tmpfs, some network and overlay file systems).
 Result<std::unique_ptr<InputFile>> open_direct(const std::filesystem::path& path);
 
 }  // namespace tandem::engram

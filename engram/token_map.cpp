@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
-#include <iterator>
 #include <unordered_map>
 
 #include "engram/durable_file.hpp"
 #include "engram/sha256.hpp"
+#include "engram/text_file.hpp"
 #include "engram/token_text.hpp"
 #include "engram/tokenizer_vocabulary.hpp"
 
@@ -26,15 +25,8 @@ constexpr std::int64_t released_tokens = 129'280;
 constexpr std::int64_t released_classes = 99'092;
 constexpr std::string_view released_sha256 = "c60a86322ec17b4142bfef3c57a8d81fb428550cdf487f88a4320cb59fe46481";
 
-Result<std::string> read_text(const std::filesystem::path& file) {
-  std::error_code missing;
-  if (!std::filesystem::is_regular_file(file, missing))
-    return Error{ErrorCode::not_found, file.string(), "no such file", ""};
-  std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream || stream.bad()) return Error{ErrorCode::io, file.string(), "cannot be read", ""};
-  return text;
-}
+constexpr std::uint64_t map_bytes_max = std::uint64_t{64} << 20;         // 16 M tokens
+constexpr std::uint64_t tokenizer_bytes_max = std::uint64_t{256} << 20;  // the released one has 8 MB
 
 // Returns the number of classes; an entry may repeat a class or start the next one.
 Result<std::int64_t> count_classes(std::span<const ClassId> classes, const std::string& where) {
@@ -72,7 +64,7 @@ Result<TokenMap> TokenMap::checked(std::vector<ClassId> classes, const std::stri
 }
 
 Result<TokenMap> TokenMap::load(const std::filesystem::path& file, const TokenMapSpec& spec) {
-  const auto text = read_text(file);
+  const auto text = read_text(file, map_bytes_max);
   if (!text) return text.error();
   if (text->size() % sizeof(ClassId) != 0) {
     return Error{ErrorCode::bad_format, file.string(), fmt::format("{} bytes", text->size()), "32-bit entries"};
@@ -99,11 +91,10 @@ Result<TokenMap> TokenMap::open(const std::filesystem::path& model, const std::f
                                 const TokenMapSpec& spec) {
   auto shipped = load(model / file_name, spec);
   if (shipped || shipped.error().code != ErrorCode::not_found) return shipped;
-  const auto tokenizer = read_text(model / "tokenizer.json");
-  if (!tokenizer) {
-    return Error{tokenizer.error().code, model.string(), "no usable token map",
-                 fmt::format("{} or tokenizer.json", file_name)};
-  }
+  const auto tokenizer = read_text(model / "tokenizer.json", tokenizer_bytes_max);
+  if (!tokenizer && tokenizer.error().code != ErrorCode::not_found) return tokenizer.error();
+  if (!tokenizer)
+    return Error{ErrorCode::not_found, model.string(), "no token map", fmt::format("{} or tokenizer.json", file_name)};
   if (cache.empty()) return build(*tokenizer, (model / "tokenizer.json").string(), spec);
 
   // The cached map belongs to one tokenizer.json: its name carries that file's fingerprint.

@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <optional>
 
 #include "engram/durable_file.hpp"
+#include "engram/text_file.hpp"
 
 namespace tandem::engram {
 namespace {
+
+constexpr std::uint64_t journal_bytes_max = std::uint64_t{64} << 20;  // the released tables have 24 k lines
 
 std::string line_of(std::size_t block, std::uint32_t checksum) {
   return fmt::format("{} {:08x}\n", block, checksum);
@@ -35,12 +37,12 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 std::map<std::size_t, std::uint32_t> PackJournal::read(const std::filesystem::path& path, const std::string& identity,
                                                        std::size_t blocks) {
   std::map<std::size_t, std::uint32_t> finished;
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  if (!std::getline(file, line) || line != identity) return finished;
-  // getline() at the end of the file returns a line without its newline: that one was cut.
-  while (std::getline(file, line) && !file.eof()) {
-    const auto parsed = parse_line(line);
+  const auto text = read_text(path, journal_bytes_max);
+  if (!text || !text->starts_with(identity + '\n')) return finished;
+  // What stands behind the last newline was cut.
+  std::size_t begin = identity.size() + 1;
+  for (std::size_t end; (end = text->find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const auto parsed = parse_line(std::string_view(*text).substr(begin, end - begin));
     if (!parsed || parsed->block >= blocks) break;
     finished[parsed->block] = parsed->checksum;
   }

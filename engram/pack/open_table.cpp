@@ -146,8 +146,9 @@ std::vector<PackedCandidate> find_packed_files(const std::filesystem::path& fold
   for (int ranks = 1; ranks <= geometry.columns(); ++ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       const auto file = folder / packed_file_name(layer, rank, ranks);
+      // A link that leads nowhere is there: opening it says what is wrong.
       std::error_code unknown;
-      if (!std::filesystem::exists(file, unknown)) continue;
+      if (std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found) continue;
       // A rank that would own nothing has no packed file, whatever a file's name says.
       if (const auto owned = geometry.owned(layer_index, rank, ranks)) {
         found.push_back({file, owned->first_row, owned->last_row});

@@ -8,12 +8,11 @@
 #include <boost/json.hpp>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <system_error>
 
 #include "engram/durable_file.hpp"
+#include "engram/text_file.hpp"
 
 namespace tandem::engram {
 namespace {
@@ -21,6 +20,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::int64_t receipt_format = 1;
+constexpr std::uint64_t receipt_bytes_max = std::uint64_t{64} << 20;  // the released tables have about 0.3 MB
 
 Error bad(const std::string& where, std::string_view field, std::string found, std::string expected) {
   return {ErrorCode::bad_format, fmt::format("{}, {}", where, field), std::move(found), std::move(expected)};
@@ -148,13 +148,9 @@ Result<PackedReceipt> parse_receipt(std::string_view text, const std::string& wh
 
 Result<PackedReceipt> read_receipt(const std::filesystem::path& packed) {
   const auto path = receipt_path(packed);
-  std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown)) return Error{ErrorCode::not_found, path.string(), "no such file", ""};
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || !text) return Error{ErrorCode::io, path.string(), "cannot be read", ""};
-  return parse_receipt(text.str(), path.string());
+  const auto text = read_text(path, receipt_bytes_max);
+  if (!text) return text.error();
+  return parse_receipt(*text, path.string());
 }
 
 Result<void> write_receipt(const std::filesystem::path& packed, const PackedReceipt& receipt) {
