@@ -29,6 +29,18 @@ Result<void> sync_folder(const std::filesystem::path& folder) {
   return {};
 }
 
+// The name that commit() may take. Renaming would replace whatever has it: a link instead of the file behind it, and
+// even a device.
+Result<std::filesystem::path> replaceable(const std::filesystem::path& path) {
+  std::error_code failed, absent;
+  auto file = path;
+  if (std::filesystem::is_symlink(path, absent)) file = std::filesystem::canonical(path, failed);
+  if (failed) return Error{ErrorCode::io, path.string(), "a link: " + failed.message(), "a regular file"};
+  const auto type = std::filesystem::symlink_status(file, absent).type();
+  if (type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found) return file;
+  return Error{ErrorCode::io, path.string(), "not a regular file", "a regular file, or nothing of that name"};
+}
+
 }  // namespace
 
 DurableFile::DurableFile(int descriptor, std::filesystem::path temporary, std::filesystem::path path)
@@ -49,10 +61,12 @@ void DurableFile::close_descriptor() noexcept {
 }
 
 Result<DurableFile> DurableFile::create(const std::filesystem::path& path) {
-  std::string name = path.string() + ".XXXXXX";
+  const auto target = replaceable(path);
+  if (!target) return target.error();
+  std::string name = target->string() + ".XXXXXX";
   const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) return io_error(path, "create a temporary file beside it");
-  DurableFile file(descriptor, name, path);
+  DurableFile file(descriptor, name, *target);
   if (::fchmod(descriptor, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH) != 0) return io_error(path, "fchmod");
   return file;
 }

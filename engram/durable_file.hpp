@@ -14,7 +14,8 @@ namespace tandem::engram {
 
 class DurableFile {
  public:
-  // Creates the temporary file beside `path`. Errors: io.
+  // Creates the temporary file beside `path`, or beside the file that `path` is a link to. Errors: io (among them:
+  // something else than a regular file has that name, which is left alone).
   static Result<DurableFile> create(const std::filesystem::path& path);
 
   DurableFile(DurableFile&& other) noexcept;
