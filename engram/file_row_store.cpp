@@ -27,6 +27,20 @@ void finish_rows(const DistinctRows& distinct, const Places& out) {
   for (const std::size_t place : distinct.empty) std::memset(out[place], 0, out.bytes);
 }
 
+template <class T>
+std::span<const T> row_of(std::span<T> all, int per_row, std::size_t place) noexcept {
+  const auto length = static_cast<std::size_t>(per_row);
+  return all.subspan(place * length, length);
+}
+
+// Without an early end, so that it becomes a few vector instructions.
+template <class T>
+bool has_nan(std::span<const T> row) noexcept {
+  unsigned found = 0;
+  for (const T value : row) found |= is_nan(value) ? 1U : 0U;
+  return found != 0;
+}
+
 }  // namespace
 
 FileRowStore::FileRowStore(const TableInfo& info, std::vector<TablePart> parts, std::shared_ptr<Storage> storage)
@@ -97,10 +111,24 @@ Result<void> FileRowStore::fetch(const DistinctRows& distinct, const RowBlock& o
   return storage_->engine().run(requests, scatter);
 }
 
+Result<void> FileRowStore::check_numbers(const DistinctRows& distinct, const RowBlock& out) const {
+  for (std::size_t i = 0; i < distinct.rows.size(); ++i) {
+    const bool has_bad_code = has_nan(row_of(out.codes, info_.shape.head_dim, distinct.places[i]));
+    const bool has_bad_scale = has_nan(row_of(out.scales, info_.shape.scales(), distinct.places[i]));
+    if (!has_bad_code && !has_bad_scale) continue;
+    // Codes and scales may lie in two files.
+    const TablePart& part = has_bad_code ? parts_.front() : parts_.back();
+    return Error{ErrorCode::corrupt, part.file->name(),
+                 fmt::format("row {}: a {} that is NaN", distinct.rows[i], has_bad_code ? "code" : "scale"), "numbers"};
+  }
+  return {};
+}
+
 Result<void> FileRowStore::read(std::span<const RowId> ids, RowBlock out) {
   if (auto checked = check(ids, out); !checked) return checked;
   const DistinctRows distinct = distinct_rows(ids);
   if (auto fetched = fetch(distinct, out); !fetched) return fetched;
+  if (auto checked = check_numbers(distinct, out); !checked) return checked;
   finish_rows(distinct, places(out.codes, info_.shape.head_dim));
   finish_rows(distinct, places(out.scales, info_.shape.scales()));
   return {};

@@ -34,6 +34,7 @@ class FileRowStore final : public RowStore {
  private:
   Result<void> check(std::span<const RowId> ids, const RowBlock& out) const;
   Result<void> fetch(const DistinctRows& distinct, const RowBlock& out);
+  Result<void> check_numbers(const DistinctRows& distinct, const RowBlock& out) const;
 
   TableInfo info_;
   std::vector<TablePart> parts_;

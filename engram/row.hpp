@@ -43,6 +43,14 @@ struct RowBlock {
   std::span<E8m0> scales;
 };
 
+// Codes and scales that stand for no number. A row with one of them is damaged: a store never returns it.
+constexpr bool is_nan(E4m3 code) noexcept {
+  return (static_cast<unsigned>(code) & 0x7FU) == 0x7FU;
+}
+constexpr bool is_nan(E8m0 scale) noexcept {
+  return static_cast<unsigned>(scale) == 0xFFU;
+}
+
 // Returns the value of a code; NaN for 0x7F and 0xFF.
 float to_float(E4m3 code) noexcept;
 // Returns 2^(byte - 127) by placing the byte in a float's exponent field, as the reference does: 0 gives 0.0, 255 gives

@@ -28,8 +28,8 @@ class RowStore {
   virtual ~RowStore() = default;
   virtual const TableInfo& info() const noexcept = 0;
   // Writes row ids[i] to place i of `out`; any order, duplicates welcome; no_row gives zeros. Thread-safe.
-  // Errors: out_of_range (an id that this store does not hold), io (read error, short read), invalid_argument (size of
-  // out). After an error the contents of `out` are undefined.
+  // Errors: out_of_range (an id that this store does not hold), io (read error, short read), corrupt (a row with a NaN,
+  // named by file and row), invalid_argument (size of out). After an error the contents of `out` are undefined.
   virtual Result<void> read(std::span<const RowId> ids, RowBlock out) = 0;
 };
 
@@ -66,7 +66,9 @@ Result<std::unique_ptr<RowStore>> open_packed_store(const std::filesystem::path&
                                                     std::shared_ptr<Storage> storage);
 
 // Reads `samples` rows spread over the store and checks that their values can be Engram rows: finite, mean near 0, both
-// signs. Catches rows misread as integers or shifted in the file. Errors: corrupt, and those of read().
+// signs. Catches rows misread as integers or shifted in the file. A store of at most whole_check_bytes is read whole,
+// so that its NaNs are told now and not by a request. Errors: corrupt, and those of read().
+inline constexpr std::int64_t whole_check_bytes = std::int64_t{64} << 20;
 Result<void> check_rows(RowStore& store, std::int64_t samples = 4096);
 
 }  // namespace tandem::engram

@@ -56,14 +56,15 @@ Result<void> write_random_table(const std::filesystem::path& path, const PackedT
   if (auto sized = file->resize(total); !sized) return sized;
   if (auto written = file->write_at(0, encode_packed_header(table)); !written) return written;
   std::mt19937_64 random(7);
-  std::vector<std::uint64_t> words(1 << 20);  // 8 MiB
-  for (auto& word : words) word = random();
+  std::vector<std::uint64_t> words(1 << 20);               // 8 MiB
+  constexpr std::uint64_t no_nan = 0xFEFE'FEFE'FEFE'FEFE;  // a byte of all ones is no code and no scale
+  for (auto& word : words) word = random() & no_nan;
   const auto bytes = std::as_bytes(std::span(words));
   constexpr std::uint64_t flush_every = 256ULL << 20;
   std::uint64_t flushed = 0;
   for (std::uint64_t at = packed_header_bytes; at < total; at += bytes.size()) {
     // Every piece differs, so that no storage below can fold them into one.
-    for (std::size_t i = 0; i < words.size(); i += 512) words[i] ^= at * 0x9E3779B97F4A7C15ULL;
+    for (std::size_t i = 0; i < words.size(); i += 512) words[i] ^= (at * 0x9E3779B97F4A7C15ULL) & no_nan;
     const auto piece = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), total - at)));
     if (auto written = file->write_at(at, piece); !written) return written;
     if (at - flushed < flush_every) continue;

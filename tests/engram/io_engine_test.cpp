@@ -40,7 +40,9 @@ class UnreadableFile final : public InputFile {
 std::vector<std::unique_ptr<IoEngine>> engines() {
   std::vector<std::unique_ptr<IoEngine>> all;
   all.push_back(make_pread_engine(3));
-  if (auto uring = make_uring_engine(4)) all.push_back(std::move(*uring));
+  auto uring = make_uring_engine(4);
+  if (uring) all.push_back(std::move(*uring));
+  if (!uring) BOOST_TEST_MESSAGE("no io_uring here: only the pool of threads is tested");
   return all;
 }
 

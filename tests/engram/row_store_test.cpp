@@ -344,4 +344,34 @@ BOOST_AUTO_TEST_CASE(the_row_check_passes_embeddings_and_stops_what_cannot_be_ro
   BOOST_TEST(!check([](KnownTable& t) { t.scales[0] = std::byte{255}; }));
 }
 
+BOOST_AUTO_TEST_CASE(a_row_with_a_nan_is_refused_by_file_and_row_and_its_neighbours_are_served) {
+  for (const std::byte nan : {std::byte{0x7F}, std::byte{0xFF}}) {
+    for (const bool in_codes : {true, false}) {
+      if (!in_codes && nan != std::byte{0xFF}) continue;  // 0x7F is 2^0
+      KnownTable table(500, 64);
+      (in_codes ? table.codes[123 * 64 + 63] : table.scales[123 * 2 + 1]) = nan;
+      const test::TemporaryFolder folder;
+      const auto shard = table.write_shard(folder, 0);
+      const auto store = open_shard(shard, storage_of(ways[3]));
+      BOOST_TEST(test::read_and_compare(*store, table, {RowId{122}, RowId{124}}).has_value());
+      const auto read = test::read_and_compare(*store, table, {RowId{7}, RowId{123}, no_row});
+      BOOST_REQUIRE(!read);
+      BOOST_TEST((read.error().code == ErrorCode::corrupt));
+      BOOST_TEST(read.error().where == shard.codes.file.string());
+      BOOST_TEST(read.error().found == std::string("row 123: a ") + (in_codes ? "code" : "scale") + " that is NaN");
+    }
+  }
+}
+
+// 4,096 samples of 20,000 rows would miss one row in five.
+BOOST_AUTO_TEST_CASE(a_small_table_is_checked_to_its_last_row) {
+  KnownTable table(20'000, 32);
+  table.scales[11'111] = std::byte{0xFF};
+  const test::TemporaryFolder folder;
+  const auto store = open_shard(table.write_shard(folder, 0), storage_of(ways[3]));
+  const auto checked = check_rows(*store);
+  BOOST_REQUIRE(!checked);
+  BOOST_TEST(checked.error().found == "row 11111: a scale that is NaN");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
