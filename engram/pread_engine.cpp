@@ -36,7 +36,10 @@ Result<std::size_t> read_fully(const ReadRequest& request, std::span<std::byte> 
 class PreadEngine final : public IoEngine {
  public:
   explicit PreadEngine(int threads) {
-    for (int i = 0; i < threads; ++i) workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    // Here and not in the threads, where a lack of memory could not be reported.
+    for (int i = 0; i < threads; ++i) buffers_.emplace_back(slot_bytes);
+    for (const AlignedBuffer& buffer : buffers_)
+      workers_.emplace_back([this, into = buffer.span()](const std::stop_token& stop) { work(stop, into); });
   }
 
   const char* name() const noexcept override { return "pread"; }
@@ -65,8 +68,7 @@ class PreadEngine final : public IoEngine {
 
   bool has_request() const noexcept { return !batch_.failed && batch_.next < batch_.requests.size(); }
 
-  void work(const std::stop_token& stop) {
-    const AlignedBuffer buffer(slot_bytes);
+  void work(const std::stop_token& stop, std::span<std::byte> buffer) {
     std::unique_lock lock(mutex_);
     while (has_work_.wait(lock, stop, [this] { return has_request(); })) {
       const std::size_t index = batch_.next++;
@@ -74,8 +76,8 @@ class PreadEngine final : public IoEngine {
       const ReadSink& sink = *batch_.sink;
       ++batch_.running;
       lock.unlock();
-      auto got = read_fully(request, buffer.span());
-      if (got) sink(index, buffer.span().first(*got));
+      auto got = read_fully(request, buffer);
+      if (got) sink(index, buffer.first(*got));
       lock.lock();
       --batch_.running;
       if (!got && !batch_.failed) batch_.failed = got.error();
@@ -88,7 +90,8 @@ class PreadEngine final : public IoEngine {
   std::condition_variable_any has_work_;
   std::condition_variable is_done_;
   Batch batch_;
-  std::vector<std::jthread> workers_;  // last: stops before what it uses is gone
+  std::vector<AlignedBuffer> buffers_;  // one a worker
+  std::vector<std::jthread> workers_;   // last: stops before what it uses is gone
 };
 
 }  // namespace

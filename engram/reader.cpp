@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -79,6 +80,15 @@ Result<Rows> fetch(Table& table, std::span<const RowId> ids, Account& account) {
   return out;
 }
 
+// What is thrown for want of memory ends the ticket, not the process.
+Result<Rows> try_fetch(Table& table, std::span<const RowId> ids, Account& account) {
+  try {
+    return fetch(table, ids, account);
+  } catch (const std::exception& failure) {
+    return Error{ErrorCode::resource, "Engram reader", failure.what(), fmt::format("memory for {} rows", ids.size())};
+  }
+}
+
 Error no_ticket(Ticket ticket) {
   return {ErrorCode::invalid_argument, "Engram reader", fmt::format("ticket {}", static_cast<std::uint64_t>(ticket)),
           "a ticket that was neither waited for nor dropped"};
@@ -111,7 +121,8 @@ class Reader::State {
     }
     rows_pending_ += ids.size();
     const Ticket ticket{next_ticket_++};
-    jobs_.emplace(ticket, Job{table, std::move(ids), std::nullopt});
+    const std::size_t rows = ids.size();
+    jobs_.emplace(ticket, Job{table, rows, std::move(ids), std::nullopt});
     queue_.push_back(ticket);
     has_work_.notify_one();
     return ticket;
@@ -150,13 +161,14 @@ class Reader::State {
  private:
   struct Job {
     std::size_t table = 0;
-    std::vector<RowId> ids;
+    std::size_t rows_asked = 0;
+    std::vector<RowId> ids;            // empty once the thread took them
     std::optional<Result<Rows>> rows;  // set when it is done
   };
   using Jobs = std::map<Ticket, Job>;
 
   void forget(Jobs::iterator job) {
-    rows_pending_ -= job->second.ids.size();
+    rows_pending_ -= job->second.rows_asked;
     jobs_.erase(job);
   }
 
@@ -169,10 +181,10 @@ class Reader::State {
       const auto waiting = jobs_.find(ticket);
       if (waiting == jobs_.end()) continue;  // dropped
       const std::size_t table = waiting->second.table;
-      const std::vector<RowId> ids = waiting->second.ids;
+      const std::vector<RowId> ids = std::move(waiting->second.ids);
       lock.unlock();
       Account account;
-      Result<Rows> rows = fetch(tables_[table], ids, account);
+      Result<Rows> rows = try_fetch(tables_[table], ids, account);
       lock.lock();
       settle(ticket, std::move(rows), account);
     }

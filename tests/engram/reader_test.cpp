@@ -29,6 +29,7 @@ class MemoryStore final : public RowStore {
     ++reads_;
     changed_.notify_all();
     changed_.wait_for(lock, soon, [this] { return !held_; });
+    if (starved_) throw std::bad_alloc();
     if (failing_) return Error{ErrorCode::io, "memory", "injected failure", ""};
     for (std::size_t i = 0; i < ids.size(); ++i) {
       std::memset(out.codes.data() + i * head_dim, static_cast<int>(index_of(ids[i]) & 255), head_dim);
@@ -47,6 +48,10 @@ class MemoryStore final : public RowStore {
     const std::lock_guard lock(mutex_);
     failing_ = failing;
   }
+  void starve(bool starved) {
+    const std::lock_guard lock(mutex_);
+    starved_ = starved;
+  }
   void wait_for_reads(int reads) {
     std::unique_lock lock(mutex_);
     BOOST_REQUIRE(changed_.wait_for(lock, soon, [&] { return reads_ >= reads; }));
@@ -62,6 +67,7 @@ class MemoryStore final : public RowStore {
   std::condition_variable changed_;
   bool held_ = false;
   bool failing_ = false;
+  bool starved_ = false;
   int reads_ = 0;
   std::size_t rows_read_ = 0;
 };
@@ -191,7 +197,15 @@ BOOST_AUTO_TEST_CASE(a_store_error_reaches_its_ticket_and_only_that) {
   BOOST_TEST(s.reader->stats().cache_hits == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(destruction_with_reads_queued_ends_at_once) {
+BOOST_AUTO_TEST_CASE(a_lack_of_memory_ends_a_ticket_and_not_the_process) {
+  Setup s;
+  s.stores[0]->starve(true);
+  BOOST_TEST((s.reader->wait(*s.reader->prefetch(0, ids_of({1})), soon).error().code == ErrorCode::resource));
+  s.stores[0]->starve(false);
+  check_rows_of(s.reader->wait(*s.reader->prefetch(0, ids_of({1})), soon), {1});
+}
+
+BOOST_AUTO_TEST_CASE(destruction_ends_though_nobody_collects_what_is_queued) {
   Setup s;
   s.stores[0]->hold(true);
   for (int i = 0; i < 50; ++i) BOOST_REQUIRE(s.reader->prefetch(0, ids_of({i})).has_value());
