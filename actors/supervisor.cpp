@@ -10,6 +10,7 @@
 
 #include "actors/rank_group.hpp"
 #include "actors/rank_worker.hpp"
+#include "gpu/comm/tcp_communicator.hpp"
 
 namespace tandem::actors {
 
@@ -57,11 +58,19 @@ void die(Self self, int exit_code, const std::string& reason) {
 
 // --- building a generation
 
-void spawn_local(Self self, int rank, std::function<Result<std::unique_ptr<gpu::Communicator>>()> connect) {
+// Connects a rank to its group; given up soon after `stop` became true.
+using Connect = std::function<Result<std::unique_ptr<gpu::Communicator>>(const std::atomic<bool>& stop)>;
+
+void spawn_local(Self self, int rank, Connect connect) {
   SupervisorState& state = self->state;
   auto control = std::make_shared<RankControl>();
   state.controls.push_back(control);
-  RankWorkerOptions worker{rank, state.roster.run_id(), state.options.engine, std::move(connect), control, self};
+  RankWorkerOptions worker{rank,
+                           state.roster.run_id(),
+                           state.options.engine,
+                           [connect = std::move(connect), control] { return connect(control->stop); },
+                           control,
+                           self};
   caf::actor actor = spawn_rank_worker(self->system(), std::move(worker));
   self->monitor(actor);
   state.locals.insert(actor.address());
@@ -77,7 +86,7 @@ void start_threads(Self self) {
   else
     *members = gpu::make_thread_communicators(ranks, state.options.collective_timeout);
   for (int rank = 0; rank < ranks; ++rank)
-    spawn_local(self, rank, [members, rank]() -> Result<std::unique_ptr<gpu::Communicator>> {
+    spawn_local(self, rank, [members, rank](const std::atomic<bool>&) -> Result<std::unique_ptr<gpu::Communicator>> {
       return std::move((*members)[static_cast<std::size_t>(rank)]);
     });
 }
@@ -94,7 +103,7 @@ void start_tcp(Self self) {
   for (auto& [rank, promise] : state.hellos)
     promise.deliver(Assignment{"", state.roster.run_id(), state.options.ranks, group.host, group.port});
   state.hellos.clear();
-  spawn_local(self, 0, [group] { return gpu::make_tcp_communicator(group); });
+  spawn_local(self, 0, [group](const std::atomic<bool>& stop) { return gpu::make_tcp_communicator(group, stop); });
 }
 
 bool is_group_present(const SupervisorState& state) {
@@ -114,8 +123,10 @@ void try_start(Self self) {
                     state.options.ranks - 1));
   state.controls.clear();
   state.roster.begin(state.options.ranks, make_run_id());
-  set_state(self, NodeState::loading, "loading the model");
-  if (state.options.transport == Transport::threads)
+  const bool is_local = state.options.transport == Transport::threads;
+  set_state(self, is_local ? NodeState::loading : NodeState::rendezvous,
+            is_local ? "loading the model" : "the ranks meet");
+  if (is_local)
     start_threads(self);
   else
     start_tcp(self);
@@ -138,8 +149,8 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
   const bool is_first_start = !state.was_ready;
   stop_group(self, reason);
   if (state.is_stopping) return;
+  if (is_first_start) return die(self, exit_code, reason);  // whoever ends the process says why
   spdlog::warn("the ranks are lost: {}", reason);
-  if (is_first_start) return die(self, exit_code, reason);
   self->send(state.scheduler, ranks_down_atom::value, reason);
   set_state(self, NodeState::loading, "restoring the ranks: " + reason);
   state.delay = std::clamp(state.delay * 2, state.options.restart_delay, restart_delay_max);
@@ -150,7 +161,13 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
 void on_rank_state(Self self, const RankState& report, const caf::actor& worker) {
   SupervisorState& state = self->state;
   if (!state.roster.update(report, worker)) return;
-  state.board->update([&](RuntimeSnapshot& s) { s.ranks = state.roster.reports(); });
+  state.board->update([&](RuntimeSnapshot& s) {
+    s.ranks = state.roster.reports();
+    // The group has met as soon as one rank loads.
+    if (report.state != NodeState::loading || s.state != NodeState::rendezvous) return;
+    s.state = NodeState::loading;
+    s.detail = "loading the model";
+  });
   if (report.state == NodeState::failed) return lose_group(self, report.exit_code, report.detail);
   if (report.state != NodeState::ready || !state.roster.is_complete()) return;
   auto group = state.roster.group();
@@ -218,14 +235,13 @@ bool is_taken(const SupervisorState& state, const Hello& hello, const caf::actor
 
 caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor& node) {
   SupervisorState& state = self->state;
+  if (auto refusal = refusal_of(state, hello); !refusal.empty()) {
+    spdlog::warn("rank {} is refused: {}", hello.rank, refusal);
+    return Assignment{refusal, "", 0, "", 0};
+  }
   if (is_taken(state, hello, node))
     return caf::make_error(caf::sec::runtime_error, fmt::format("rank {} is taken by another node", hello.rank));
   auto promise = self->make_response_promise<Assignment>();
-  if (auto refusal = refusal_of(state, hello); !refusal.empty()) {
-    spdlog::warn("rank {} is refused: {}", hello.rank, refusal);
-    promise.deliver(Assignment{refusal, "", 0, "", 0});
-    return promise;
-  }
   if (state.nodes.emplace(hello.rank, node).second) self->monitor(node);
   state.hellos.emplace(hello.rank, promise);
   try_start(self);
@@ -258,6 +274,7 @@ caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard*
       },
       [self](rank_state_atom, const RankState& state, const caf::actor& worker) { on_rank_state(self, state, worker); },
       [self](ranks_down_atom, const std::string& reason) { lose_group(self, exit_peer_lost, reason); },
+      [self](lost_atom, const std::string& reason) { die(self, exit_peer_lost, reason); },
       [self](hello_atom, const Hello& hello, const caf::actor& node) { return on_hello(self, hello, node); },
       [self](drain_atom) { on_drain(self); },
       [self](inspect_atom) { return report(self->state); },

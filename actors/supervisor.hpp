@@ -11,8 +11,9 @@
 
 namespace tandem::actors {
 
-// Answers (start), (rank_state, RankState, worker), (ranks_down, reason), (hello, Hello, node) -> Assignment, (drain)
-// -> drained, (inspect). `board` outlives the actor system.
+// Answers (start), (rank_state, RankState, worker), (ranks_down, reason), (lost, reason): the recovery window passed,
+// (hello, Hello, node) -> Assignment, (drain): it quits when its rank workers have ended, (inspect). `board` outlives
+// the actor system.
 caf::actor spawn_supervisor(caf::actor_system& system, NodeOptions options, SnapshotBoard* board);
 
 // Gives the supervisor the scheduler that is told about the ranks; sent once, before (start).

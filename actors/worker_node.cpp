@@ -7,6 +7,7 @@
 #include <caf/io/all.hpp>
 
 #include "actors/rank_worker.hpp"
+#include "gpu/comm/tcp_communicator.hpp"
 
 namespace tandem::actors {
 
@@ -61,12 +62,13 @@ void run_rank(Self self, const Assignment& assignment) {
   group.port = assignment.port;
   group.token = assignment.run_id;
   group.timeout = state.options.node.collective_timeout;
-  RankWorkerOptions worker{state.options.rank,
-                           assignment.run_id,
-                           state.options.node.engine,
-                           [group] { return gpu::make_tcp_communicator(group); },
-                           state.control,
-                           state.head};
+  RankWorkerOptions worker{
+      state.options.rank,
+      assignment.run_id,
+      state.options.node.engine,
+      [group, control = state.control] { return gpu::make_tcp_communicator(group, control->stop); },
+      state.control,
+      state.head};
   state.worker = spawn_rank_worker(self->system(), std::move(worker));
   self->monitor(state.worker);
   self->send(state.worker, start_atom::value);

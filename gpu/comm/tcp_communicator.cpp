@@ -3,12 +3,13 @@
 // The rank's thread does all reading and writing, inside all_gather(). abort() from another thread raises a flag and
 // wakes it; if nobody is inside, abort() tells the peers itself. A rank that dies of an error tells its peers why
 // before it closes, so that every rank reports the same cause.
+#include "gpu/comm/tcp_communicator.hpp"
+
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -140,7 +141,12 @@ class TcpCommunicator final : public Communicator {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> make_tcp_communicator(const TcpGroup& group) {
-  auto links = comm::meet_group(group);
+  const std::atomic<bool> never{false};
+  return make_tcp_communicator(group, never);
+}
+
+Result<std::unique_ptr<Communicator>> make_tcp_communicator(const TcpGroup& group, const std::atomic<bool>& stop) {
+  auto links = comm::meet_group(group, stop);
   if (!links) return links.error();
   auto communicator = std::make_unique<TcpCommunicator>(group, std::move(*links));
   if (!communicator->is_usable())

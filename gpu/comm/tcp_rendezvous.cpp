@@ -14,9 +14,40 @@ namespace {
 // Connections that have not said who they are; more are dropped, the oldest first.
 constexpr std::size_t strangers_max = 64;
 
+// A stop is noticed between two waits of this length.
+constexpr auto stop_poll = std::chrono::milliseconds(100);
+
 std::string address_of(const TcpGroup& group) {
   return fmt::format("{}:{}", group.host, group.port);
 }
+
+// How long this rank waits for the others: until its deadline, or until it is told to stop.
+class Patience {
+ public:
+  Patience(const TcpGroup& group, const std::atomic<bool>& stop)
+      : deadline_(deadline_after(group.connect_timeout)), stop_(stop) {}
+
+  Deadline deadline() const noexcept { return deadline_; }
+  // The deadline of one short wait.
+  Deadline slice() const noexcept { return std::min(deadline_, deadline_after(stop_poll)); }
+  bool is_over() const noexcept { return std::chrono::steady_clock::now() >= deadline_; }
+
+  // Waits until one of the entries is ready; false at the deadline. Errors: io, cancelled.
+  Result<bool> wait(std::span<pollfd> entries) const {
+    for (;;) {
+      if (is_stopped()) return cancelled();
+      const auto ready = wait_ready(entries, slice());
+      if (!ready || *ready || is_over()) return ready;
+    }
+  }
+
+  bool is_stopped() const noexcept { return stop_.load(std::memory_order_relaxed); }
+  Error cancelled() const { return {ErrorCode::cancelled, "rendezvous", "told to stop", "a complete group"}; }
+
+ private:
+  const Deadline deadline_;
+  const std::atomic<bool>& stop_;  // a flag alone: nothing is published through it
+};
 
 // A connection whose hello is still coming in.
 struct Stranger {
@@ -30,19 +61,19 @@ class Host {
   explicit Host(const TcpGroup& group)
       : group_(group), own_(make_hello(0, group.size, group.token)), links_(static_cast<std::size_t>(group.size)) {}
 
-  Result<Links> gather(Deadline deadline) {
+  Result<Links> gather(const Patience& patience) {
     auto listener = listen_on(group_.host, group_.port);
     if (!listener) return listener.error();
     listener_ = std::move(*listener);
     while (missing_ > 0) {
       auto polled = entries();
-      const auto ready = wait_ready(polled, deadline);
+      const auto ready = patience.wait(polled);
       if (!ready) return ready.error();
       if (!*ready) return late();
       if (auto taken = take_new(polled.front()); !taken) return taken.error();
       for (std::size_t i = strangers_.size(); i-- > 0;) listen_to(i);
     }
-    return welcome_all(deadline);
+    return welcome_all(patience.deadline());
   }
 
  private:
@@ -114,19 +145,30 @@ class Host {
   int refused_ = 0;
 };
 
-Result<Links> join(const TcpGroup& group, Deadline deadline) {
+// Tries again while rank 0 does not listen yet.
+Result<Socket> reach(const TcpGroup& group, const Patience& patience) {
+  for (;;) {
+    if (patience.is_stopped()) return patience.cancelled();
+    auto socket = connect_to(group.host, group.port, patience.slice());
+    if (socket || socket.error().code != ErrorCode::timeout || patience.is_over()) return socket;
+  }
+}
+
+Result<Links> join(const TcpGroup& group, const Patience& patience) {
   const std::string where = address_of(group);
   const auto named = [&](Error error) {
     error.where = where;
     if (error.code == ErrorCode::timeout) error.expected = "a complete group";
     return error;
   };
-  auto socket = connect_to(group.host, group.port, deadline);
+  auto socket = reach(group, patience);
   if (!socket) return socket.error();
   const Hello hello = make_hello(group.rank, group.size, group.token);
   Answer answer = Answer::wrong_protocol;
-  if (auto sent = socket->send_all(bytes_of(hello), deadline); !sent) return named(sent.error());
-  if (auto got = socket->receive_all(writable_bytes_of(answer), deadline); !got) return named(got.error());
+  if (auto sent = socket->send_all(bytes_of(hello), patience.deadline()); !sent) return named(sent.error());
+  pollfd entry{socket->descriptor(), POLLIN, 0};
+  if (const auto ready = patience.wait({&entry, 1}); !ready) return named(ready.error());
+  if (auto got = socket->receive_all(writable_bytes_of(answer), patience.deadline()); !got) return named(got.error());
   if (answer != Answer::welcome) return refusal(answer, where);
   Links links(static_cast<std::size_t>(group.size));
   links[0] = std::move(*socket);
@@ -135,15 +177,15 @@ Result<Links> join(const TcpGroup& group, Deadline deadline) {
 
 }  // namespace
 
-Result<Links> meet_group(const TcpGroup& group) {
+Result<Links> meet_group(const TcpGroup& group, const std::atomic<bool>& stop) {
   if (group.size < 1 || group.rank < 0 || group.rank >= group.size) {
     return Error{ErrorCode::invalid_argument, "TCP group", fmt::format("rank {} of {}", group.rank, group.size),
                  "0 <= rank < size"};
   }
   if (group.size == 1) return Links(1);
-  const Deadline deadline = deadline_after(group.connect_timeout);
-  if (group.rank == 0) return Host(group).gather(deadline);
-  return join(group, deadline);
+  const Patience patience(group, stop);
+  if (group.rank == 0) return Host(group).gather(patience);
+  return join(group, patience);
 }
 
 }  // namespace tandem::gpu::comm

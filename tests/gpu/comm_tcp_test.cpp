@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "gpu/comm/socket.hpp"
+#include "gpu/comm/tcp_communicator.hpp"
 #include "gpu/comm/wire.hpp"
 #include "tests/gpu/comm_ranks.hpp"
 
@@ -244,6 +245,17 @@ BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_is_a_timeout) {
   BOOST_REQUIRE(!done);
   BOOST_TEST((done.error().code == ErrorCode::timeout));
   BOOST_TEST(done.error().found.find("rank 1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_its_group_gives_up_when_it_is_told_to) {
+  for (const int rank : {0, 1}) {
+    std::atomic<bool> stop{false};
+    const TcpGroup group = test::tcp_group(rank, 2, test::free_port());
+    std::jthread stopper([&stop] { stop = true; });
+    const auto made = make_tcp_communicator(group, stop);
+    BOOST_REQUIRE(made.has_error());
+    BOOST_TEST((made.error().code == ErrorCode::cancelled));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
