@@ -2,8 +2,8 @@
 // compiles fast.
 //
 // A front end submits a GenerationRequest through the FrontDoor together with a TokenSink. The sink hears exactly one
-// of on_rejected(), or on_accepted() followed by any number of on_tokens() and exactly one on_finished(). Nothing
-// follows a final call.
+// of on_rejected(), or on_accepted() followed by any number of on_tokens() and exactly one on_finished(). A request
+// that is ended before it was admitted hears on_finished() alone. Nothing follows a final call.
 #pragma once
 
 #include <cstdint>

@@ -38,6 +38,9 @@ Result<RankGroup> RankRoster::group() const {
                    fmt::format("{:016x} with {} pages as on rank 0", group.info.config_hash, group.info.pages_total)};
     group.workers.push_back(member.worker);
   }
+  // A sequence that the pool of pages cannot hold alone is as impossible as one beyond the context.
+  group.info.max_positions =
+      std::min<std::int64_t>(group.info.max_positions, group.info.pages_total * group.info.page_tokens);
   return group;
 }
 

@@ -21,7 +21,8 @@ class RankRoster {
   // Takes a state report; false if it belongs to another generation or to no rank of this one.
   bool update(const RankState& state, const caf::actor& worker);
   bool is_complete() const;
-  // Returns the complete group; mismatch if the ranks loaded different models.
+  // Returns the complete group, its longest sequence limited to what the page pool holds; mismatch if the ranks loaded
+  // different models.
   Result<RankGroup> group() const;
   std::vector<RankReport> reports() const;
 

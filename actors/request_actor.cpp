@@ -139,6 +139,8 @@ void submit(Self self) {
             self->state.request.sink->on_accepted(self->state.usage.prompt_tokens);
           },
           [self](caf::error& error) {
+            // It may have taken the request all the same.
+            self->send(self->state.scheduler, ended_atom::value, self->state.request.id);
             reject(self,
                    {RejectReason::not_ready, "the scheduler does not answer: " + self->system().render(error), 5});
           });

@@ -13,6 +13,7 @@ namespace tandem::actors {
 std::optional<Rejection> SchedulerState::refuse() const {
   if (is_draining) return Rejection{RejectReason::draining, "the server is stopping", 10};
   if (!was_ever_ready) return Rejection{RejectReason::not_ready, "the model is still loading", 5};
+  if (is_window_over) return Rejection{RejectReason::not_ready, "a rank was lost and did not come back in time", 5};
   return std::nullopt;  // lost ranks are being restored: requests wait in the queue
 }
 
@@ -71,6 +72,7 @@ void SchedulerState::on_ranks_up(RankGroup group) {
   self->send(peers.prefill, reset_atom::value, rows);
   self->send(peers.decode, reset_atom::value, static_cast<std::uint32_t>(info.drafts_max));
   closing.clear();
+  is_window_over = false;
   phase = StepPhase::idle;
   publish();
   wake();
@@ -82,6 +84,7 @@ void SchedulerState::on_ranks_down(const std::string& reason) {
   phase = StepPhase::down;
   ranks.workers.clear();
   closing.clear();
+  count_losses();
   book.park_running();
   peers.board->update([](RuntimeSnapshot& s) { ++s.counters.rank_losses; });
   publish();
@@ -89,10 +92,27 @@ void SchedulerState::on_ranks_down(const std::string& reason) {
   self->delayed_send(handle(), options.recovery_window, lost_atom::value, epoch);
 }
 
+// A request that brings its rank down each time must not hold up all others for ever. Which one it is cannot be told:
+// whoever was there each time and got nothing in between is given up.
+void SchedulerState::count_losses() {
+  for (const RequestId id : book.ids()) {
+    Sequence& sequence = *book.find(id);
+    if (sequence.phase == SequencePhase::waiting) continue;
+    const bool has_moved = sequence.generated.size() > sequence.generated_at_loss;
+    sequence.generated_at_loss = sequence.generated.size();
+    sequence.futile_losses = has_moved ? 1 : sequence.futile_losses + 1;
+    if (sequence.futile_losses >= futile_losses_max)
+      lose(id, "internal_error", fmt::format("the ranks were lost {} times over this request", futile_losses_max));
+  }
+}
+
 void SchedulerState::on_deadline(std::uint64_t of_epoch) {
   if (of_epoch == drain_deadline) return lose_all("draining", "the server is stopping");
-  if (of_epoch == epoch && phase == StepPhase::down)
-    lose_all("rank_lost", "a rank was lost and did not come back in time");
+  if (of_epoch != epoch || phase != StepPhase::down) return;
+  const std::string reason = "a rank was lost and did not come back in time";
+  is_window_over = true;
+  lose_all("rank_lost", reason);
+  if (peers.supervisor) caf::anon_send(peers.supervisor, lost_atom::value, reason);
 }
 
 caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {

@@ -17,6 +17,7 @@ using SchedulerSelf = scheduler_actor::stateful_pointer<SchedulerState>;
 
 struct SchedulerState {
   static inline const char* name = "scheduler";
+  static constexpr std::uint32_t futile_losses_max = 3;
   static constexpr std::uint64_t drain_deadline = 0;  // no epoch has this number: the first rank group makes it 1
 
   SchedulerSelf self = nullptr;
@@ -30,6 +31,7 @@ struct SchedulerState {
   StepPhase phase = StepPhase::down;
   bool was_ever_ready = false;
   bool is_draining = false;
+  bool is_window_over = false;  // the ranks were down for longer than requests wait
   bool is_stale = false;    // a request came or went since the current plan was begun
   std::uint64_t epoch = 0;  // rises whenever the ranks come or go: late answers of an older epoch are ignored
   std::uint64_t step = 0;
@@ -67,6 +69,7 @@ struct SchedulerState {
   // --- the ranks
   void on_ranks_up(RankGroup group);
   void on_ranks_down(const std::string& reason);
+  void count_losses();
   // A timer ran out: the recovery window of `of_epoch`, or the drain's deadline.
   void on_deadline(std::uint64_t of_epoch);
 

@@ -261,20 +261,6 @@ BOOST_AUTO_TEST_CASE(a_silent_rank_is_a_lost_rank_after_the_step_timeout) {
   BOOST_TEST(record->tokens == expected_tokens(5, 6), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(past_the_recovery_window_requests_end_with_rank_lost) {
-  Node node;
-  node.scripts[0].fail_at_step = 2;
-  node.start();
-  node.ranks_up();
-  auto [id, record] = node.submit(5, 6);
-  node.run();
-  node.advance(node.options.recovery_window - std::chrono::seconds(1));
-  BOOST_TEST(record->ends() == 0U);
-  node.advance(std::chrono::seconds(2));
-  BOOST_TEST((record->finish.reason == FinishReason::error));
-  BOOST_TEST(record->finish.error_code == "rank_lost");
-}
-
 BOOST_AUTO_TEST_CASE(draining_lets_running_requests_finish_and_refuses_new_ones) {
   Node node;
   node.start();
