@@ -7,10 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
+#include "engram/text_file.hpp"
 #include "gpu/checkpoint/strict_json.hpp"
 #include "gpu/config_check.hpp"
 #include "gpu/config_fields.hpp"
@@ -18,7 +15,6 @@
 namespace tandem::gpu {
 namespace {
 
-constexpr std::size_t config_bytes_max = std::size_t{16} << 20;
 constexpr int layers_max = 512;
 constexpr int stages_max = 8;
 constexpr IntRange width{1, 65536};
@@ -26,6 +22,8 @@ constexpr IntRange count{1, 2048};
 constexpr IntRange vocabulary{1, std::int64_t{1} << 24};
 // 2^24: up to there a position is an exact FP32 number, which the rotary angles need.
 constexpr IntRange positions{1, std::int64_t{1} << 24};
+// The YaRN ramp divides by the base's logarithm: at 1 every angle would be NaN.
+constexpr double compress_theta_min = 1.001;
 
 void read_sizes(ConfigFields& text, ModelConfig& config) {
   config.vocab_size = text.integer("vocab_size", vocabulary);
@@ -66,7 +64,7 @@ void read_hyper_connections(ConfigFields& text, ModelConfig& config) {
 
 void read_rope(ConfigFields& text, const std::string& where, RopeConfig& rope) {
   rope.theta = text.number("rope_theta", 1.0, 1e12);
-  rope.compress_theta = text.number("compress_rope_theta", 1.0, 1e12);
+  rope.compress_theta = text.number("compress_rope_theta", compress_theta_min, 1e12);
   const boost::json::object* scaling = text.object("rope_scaling");
   if (scaling == nullptr) return;
   ConfigFields yarn(*scaling, where, "text_config.rope_scaling");
@@ -186,21 +184,9 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json, const std::string&
 
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
-  std::error_code ec;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, ec);
-  if (ec) {
-    const bool absent = ec == std::errc::no_such_file_or_directory || ec == std::errc::not_a_directory;
-    return Error{absent ? ErrorCode::not_found : ErrorCode::io, path.string(), ec.message(), "a readable config.json"};
-  }
-  if (bytes > config_bytes_max) {
-    return Error{ErrorCode::out_of_range, path.string(), std::to_string(bytes) + " bytes", "at most 16 MiB"};
-  }
-  std::string text(bytes, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
-    return Error{ErrorCode::io, path.string(), std::strerror(errno), std::to_string(bytes) + " readable bytes"};
-  }
-  return parse(text, path.string());
+  const Result<std::string> text = engram::read_text(path, config_bytes_max);
+  if (!text) return text.error();
+  return parse(*text, path.string());
 }
 
 }  // namespace tandem::gpu

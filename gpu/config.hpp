@@ -16,6 +16,8 @@
 
 namespace tandem::gpu {
 
+inline constexpr std::uint64_t config_bytes_max = std::uint64_t{16} << 20;  // of a config.json
+
 struct EngramConfig {
   std::vector<int> layers;                 // engram_layer_ids, ascending; empty = the model has no Engram
   std::vector<std::int64_t> rows;          // engram_num_embeddings, one per layer

@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::uint64_t index_bytes_max = 100'000'000;
 
+// A link that leads nowhere or in circles is present: opening it says what is wrong.
 bool is_present(const std::filesystem::path& path) {
   std::error_code ec;
-  return std::filesystem::exists(path, ec);
+  return std::filesystem::symlink_status(path, ec).type() != std::filesystem::file_type::not_found;
 }
 
 using Places = std::map<std::string, TensorPlace, std::less<>>;

@@ -19,9 +19,10 @@ constexpr std::size_t layers_max = 8;
 constexpr std::uint64_t overlay_bytes_max = 65'536;
 constexpr std::uint64_t plan_bytes_max = 64'000'000;
 
+// A link that leads nowhere or in circles is there: opening it says what is wrong.
 bool is_there(const fs::path& path) {
   std::error_code ec;
-  return fs::exists(path, ec);
+  return fs::symlink_status(path, ec).type() != fs::file_type::not_found;
 }
 
 Result<fs::path> read_base(const fs::path& file, const OpenSource& open) {

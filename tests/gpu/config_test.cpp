@@ -183,6 +183,7 @@ BOOST_AUTO_TEST_CASE(values_of_the_wrong_type_or_out_of_range_are_refused) {
                                                          {"max_position_embeddings", (1 << 24) + 1},
                                                          {"rope_scaling", 16},
                                                          {"rope_theta", 0.5},
+                                                         {"compress_rope_theta", 1.0},
                                                          {"index_head_dim", 48},
                                                          {"engram_head_dim", 16},
                                                          {"engram_pad_token_id", 64},
