@@ -102,7 +102,8 @@ Result<Storage> find_storage(const Checkpoint& checkpoint, const ExpectedTensor&
 std::vector<std::string> stored_names(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage);
 
 // Returns every fault of the checkpoint against the inventory, at most `most`: missing, misshaped and mistyped tensors
-// first, then tensors that nobody expects (scales beside an unscaled matrix among them).
+// first, then official low-precision storage that the configuration does not tell of, then tensors that nobody expects
+// (scales beside an unscaled matrix among them).
 std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& config,
                                std::span<const ExpectedTensor> inventory, std::size_t most);
 

@@ -95,6 +95,28 @@ void note_known(std::set<std::string, std::less<>>& known, const Checkpoint& che
   insert(Storage::exl3);
 }
 
+// Whether the official storage and quantization_config tell the same. Without it, products would take their inputs
+// unquantised: other numbers than the model's, and nothing to show for it. A pack may keep official matrices beside its
+// own and takes every input as it is.
+class StorageReport {
+ public:
+  void note(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage) {
+    has_packed_ = has_packed_ || storage == Storage::exl3;
+    const bool is_low = storage == Storage::fp8_block32 || storage == Storage::fp4_block32;
+    if (is_low && first_low_ == nullptr) first_low_ = checkpoint.find(tensor.name);
+  }
+
+  std::optional<Error> fault(const ModelConfig& config) const {
+    if (config.low_precision_weights || has_packed_ || first_low_ == nullptr) return std::nullopt;
+    return Error{ErrorCode::mismatch, first_low_->where(), describe(*first_low_->entry),
+                 "BF16, or a quantization_config with quant_method \"fp8\" in config.json"};
+  }
+
+ private:
+  const TensorPlace* first_low_ = nullptr;
+  bool has_packed_ = false;
+};
+
 }  // namespace
 
 std::vector<std::string> stored_names(const Checkpoint& checkpoint, const ExpectedTensor& tensor, Storage storage) {
@@ -137,12 +159,15 @@ std::vector<Error> find_faults(const Checkpoint& checkpoint, const ModelConfig& 
                                std::span<const ExpectedTensor> inventory, std::size_t most) {
   std::vector<Error> faults;
   std::set<std::string, std::less<>> known;
+  StorageReport storages;
   for (const ExpectedTensor& tensor : inventory) {
     if (tensor.is_optional && checkpoint.find(tensor.name) == nullptr) continue;
     const Result<Storage> storage = find_storage(checkpoint, tensor);
     note_known(known, checkpoint, tensor, storage);
+    if (storage) storages.note(checkpoint, tensor, *storage);
     if (!storage && faults.size() < most) faults.push_back(storage.error());
   }
+  if (const auto fault = storages.fault(config); fault && faults.size() < most) faults.push_back(*fault);
   for (const auto& [name, place] : checkpoint.tensors()) {
     if (faults.size() >= most) break;
     if (known.contains(name) || (config.has_vision && is_vision_tensor(name))) continue;

@@ -1,5 +1,7 @@
 // Malformed checkpoints: every one is refused with the right code and a message that names the file, the tensor or key,
 // and what was expected instead. Each case starts from a folder that loads.
+#include <sys/stat.h>
+
 #include <boost/json/array.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -157,6 +159,51 @@ BOOST_AUTO_TEST_CASE(a_broken_shard_file_is_refused) {
        ErrorCode::bad_format,
        {shard1, "byte", "valid JSON"}},
       {"text after the header", edit_first_header("}}", "}} x"), ErrorCode::bad_format, {shard1, "valid JSON"}},
+  });
+}
+
+// A pipe without a writer would hold a rank for ever: a defect here shows as a test that does not end.
+BOOST_AUTO_TEST_CASE(what_is_no_regular_file_is_refused_and_never_waited_for) {
+  const auto pipe = [](const std::filesystem::path& path) {
+    std::filesystem::remove(path);
+    BOOST_REQUIRE_EQUAL(::mkfifo(path.c_str(), 0600), 0);
+  };
+  const auto link = [](const std::filesystem::path& path, const std::filesystem::path& target) {
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink(target, path);
+  };
+  const auto folder = [](const std::filesystem::path& path) {
+    std::filesystem::remove(path);
+    std::filesystem::create_directory(path);
+  };
+  check_files({
+      {"shard is a pipe",
+       [&](auto& f) { pipe(f.shard(1)); },
+       ErrorCode::io,
+       {shard1, "not a regular file", "expected a regular file"}},
+      {"shard is a folder", [&](auto& f) { folder(f.shard(1)); }, ErrorCode::io, {shard1, "not a regular file"}},
+      {"shard leads nowhere", [&](auto& f) { link(f.shard(2), "x"); }, ErrorCode::io, {shard2, "leads nowhere"}},
+      {"index is a pipe", [&](auto& f) { pipe(f.index()); }, ErrorCode::io, {index_name, "not a regular file"}},
+      {"index is a circle", [&](auto& f) { link(f.index(), index_name); }, ErrorCode::io, {index_name, "levels of"}},
+      {"config is a pipe",
+       [&](auto& f) { pipe(f.path() / "config.json"); },
+       ErrorCode::io,
+       {"config.json", "not a regular file"}},
+  });
+}
+
+BOOST_AUTO_TEST_CASE(official_storage_without_its_quantization_config_is_refused) {
+  check_content({
+      {"no quantization_config",
+       [](auto& f) { f.config.erase("quantization_config"); },
+       ErrorCode::mismatch,
+       {shard1, ".weight", "F8_E4M3", "quant_method \"fp8\" in config.json"}},
+      {"another method",
+       [](auto& f) {
+         f.config["quantization_config"] = json::object{{"quant_method", "exl3"}};
+       },
+       ErrorCode::mismatch,
+       {shard1, "F8_E4M3", "quant_method \"fp8\""}},
   });
 }
 
