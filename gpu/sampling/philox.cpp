@@ -32,8 +32,7 @@ double uniform(const DrawKey& key) noexcept {
   const PhiloxCounter words =
       philox4x32_10({low_word(position), high_word(position), static_cast<std::uint32_t>(key.purpose), 0},
                     {low_word(key.seed), high_word(key.seed)});
-  const std::uint64_t bits = (std::uint64_t{words[1]} << 32 | words[0]) >> 11;
-  return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+  return open_unit(std::uint64_t{words[1]} << 32 | words[0]);
 }
 
 }  // namespace tandem::gpu

@@ -30,7 +30,13 @@ struct DrawKey {
   DrawPurpose purpose = DrawPurpose::target;
 };
 
-// Returns a number in the open interval (0, 1) with 53 random bits.
+// Returns the number of the open interval (0, 1) that 64 random bits stand for: the middle of one of 2^52 equal cells.
+// With 53 bits the middles of the upper half would not be doubles, and the last would be rounded to 1.
+constexpr double open_unit(std::uint64_t bits) noexcept {
+  return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+// Returns a number in the open interval (0, 1) with 52 random bits.
 double uniform(const DrawKey& key) noexcept;
 
 }  // namespace tandem::gpu

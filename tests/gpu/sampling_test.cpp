@@ -51,6 +51,13 @@ BOOST_AUTO_TEST_CASE(philox_gives_the_published_known_answers) {
               PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+BOOST_AUTO_TEST_CASE(both_ends_of_the_random_bits_stay_inside_the_open_interval) {
+  static_assert(open_unit(0) == 0x1p-53);
+  static_assert(open_unit(~std::uint64_t{0}) == 1.0 - 0x1p-53);
+  BOOST_TEST(open_unit(0) > 0.0);
+  BOOST_TEST(open_unit(~std::uint64_t{0}) < 1.0);
+}
+
 BOOST_AUTO_TEST_CASE(uniform_depends_on_seed_position_and_purpose_alone_and_stays_inside_zero_and_one) {
   const double u = uniform({7, 100, DrawPurpose::target});
   BOOST_TEST(u == uniform({7, 100, DrawPurpose::target}));
