@@ -50,6 +50,7 @@ Result<void> SequenceState::truncate(std::int64_t length) {
                  "0 or " + std::to_string(truncation_floor()) + " to " + std::to_string(this->length())};
   }
   tokens_.resize(static_cast<std::size_t>(length));
+  if (length == 0) written_ = 0;  // whatever the rings hold, nobody looks back at it
   return {};
 }
 

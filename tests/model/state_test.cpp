@@ -124,6 +124,8 @@ BOOST_AUTO_TEST_CASE(truncation_is_refused_where_the_rings_no_longer_reach) {
   BOOST_TEST(sequence->length() == 60 - reach);
   BOOST_TEST(sequence->truncation_floor() == 60 - reach);  // what was overwritten stays overwritten
   BOOST_TEST(sequence->truncate(0).has_value());           // nothing is visible: always exact
+  BOOST_REQUIRE(sequence->append(ids(10)).has_value());
+  BOOST_TEST(sequence->truncate(9).has_value());  // what was written before the 0 is not looked back at
 }
 
 BOOST_AUTO_TEST_CASE(a_sequence_never_grows_beyond_its_limits) {
