@@ -3,14 +3,19 @@
 #include "ops/deployment.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <boost/asio/ip/address.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "gpu/config.hpp"
+#include "gpu/kv_record.hpp"
 #include "net/http/key_file.hpp"
 
 namespace tandem::ops {
@@ -53,6 +58,11 @@ const char* help_of(const char* key) {
   return "";
 }
 
+Error bad_setting(const Settings& settings, const char* key, std::string expected) {
+  const SettingValue& value = settings.all().find(key)->second;
+  return {ErrorCode::bad_config, value.origin, fmt::format("{} = {}", key, value.value), std::move(expected)};
+}
+
 bool is_address(const std::string& host) {
   boost::system::error_code error;
   boost::asio::ip::make_address(host, error);
@@ -66,16 +76,29 @@ bool is_loopback(const std::string& host) {
   return !error && address.is_loopback();
 }
 
+// The actors' port knows no keys: it may listen on one named address, never on every interface.
+bool is_one_address(const std::string& host) {
+  if (host == "localhost") return true;
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(host, error);
+  return !error && !address.is_unspecified() && !address.is_multicast();
+}
+
+// A file that was named must be there: a typing error must not lock everybody out with a key that nobody knows.
 Result<std::vector<std::string>> keys_of(const Settings& settings) {
-  fs::path file = settings.text("api.key_file");
-  if (file.empty() && is_loopback(settings.text("api.host"))) return std::vector<std::string>{};
-  if (!file.empty() && fs::exists(file)) return net::http::load_keys(file);
-  if (file.empty()) {
-    auto folder = state_folder(settings);
-    if (!folder) return folder.error();
-    file = *folder / "api-keys";
+  const fs::path named = settings.text("api.key_file");
+  if (!named.empty()) {
+    if (!fs::exists(named)) return bad_setting(settings, "api.key_file", "an existing file of bearer keys");
+    return net::http::load_keys(named);
   }
-  return net::http::load_or_create_keys(file);
+  if (is_loopback(settings.text("api.host"))) return std::vector<std::string>{};
+  auto folder = state_folder(settings);
+  if (!folder) return folder.error();
+  const fs::path file = *folder / "api-keys";
+  const bool is_new = !fs::exists(file);
+  auto keys = net::http::load_or_create_keys(file);
+  if (keys) spdlog::info("API keys: {}{}", file.string(), is_new ? " (new)" : "");
+  return keys;
 }
 
 net::http::ReasoningField reasoning_field(const std::string& name) {
@@ -127,9 +150,28 @@ void add_deployment_flags(CLI::App& verb, DeploymentFlags& flags) {
 
 namespace {
 
-Error bad_setting(const Settings& settings, const char* key, std::string expected) {
-  const SettingValue& value = settings.all().find(key)->second;
-  return {ErrorCode::bad_config, value.origin, fmt::format("{} = {}", key, value.value), std::move(expected)};
+// Returns the positions of one page of the caches: whole pages of records in every layer's pool.
+std::int64_t page_tokens(const gpu::ModelConfig& model) {
+  std::int64_t group = 1;
+  for (const gpu::LayerRole& role : model.roles)
+    if (role.is_kv_source()) group = std::lcm(group, static_cast<std::int64_t>(role.ratio));
+  return gpu::page_entries * group;
+}
+
+// Settings that the model decides. A folder without a readable configuration is a load error, told by the one who
+// loads.
+Result<void> check_with_model(const Settings& settings) {
+  const std::int64_t context = settings.integer("context.max"), pool = settings.integer("kv.tokens");
+  if (context == 1) return bad_setting(settings, "context.max", "0, or at least a prompt token and one of the answer");
+  const auto model = gpu::ModelConfig::load(settings.text("model.dir"));
+  if (!model) return {};
+  if (context > model->max_positions)
+    return bad_setting(settings, "context.max", fmt::format("at most the model's {}", model->max_positions));
+  if (pool > 0 && pool < page_tokens(*model))
+    return bad_setting(settings, "kv.tokens", fmt::format("0, or at least the {} of one page", page_tokens(*model)));
+  if (const auto ranks = gpu::check_ranks(*model, static_cast<int>(settings.integer("ranks"))); !ranks)
+    return bad_setting(settings, "ranks", ranks.error().message());
+  return {};
 }
 
 // What single values cannot say: settings that contradict each other or the model.
@@ -141,11 +183,21 @@ Result<void> check_together(const Settings& settings) {
   if (settings.text("transport") == "tcp" && (http == tensors || http == tensors + 1))
     return bad_setting(settings, "api.port",
                        fmt::format("another port than rdv.port = {} and the next one, which the ranks use", tensors));
-  // A folder without a readable configuration is a load error, told by the one who loads.
-  const auto model = gpu::ModelConfig::load(settings.text("model.dir"));
-  if (model && settings.integer("context.max") > model->max_positions)
-    return bad_setting(settings, "context.max", fmt::format("at most the model's {}", model->max_positions));
-  return {};
+  if (settings.text("transport") == "tcp" && !is_one_address(settings.text("fabric.host")))
+    return bad_setting(settings, "fabric.host", "the numeric address of one interface, loopback or fabric");
+  return check_with_model(settings);
+}
+
+}  // namespace
+
+namespace {
+
+// Ranks must run one model: its configuration decides with the settings whether they fit together.
+std::string model_line(const Settings& settings) {
+  std::ifstream file{fs::path(settings.text("model.dir")) / "config.json"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return fmt::format("model.config={}\n", hash_text(text.str()));
 }
 
 }  // namespace
@@ -171,7 +223,7 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   options.fabric_host = settings.text("fabric.host");
   options.rendezvous_port = static_cast<std::uint16_t>(settings.integer("rdv.port"));
   options.build_id = build_id();
-  options.settings = settings.decisive();
+  options.settings = settings.decisive() + model_line(settings);
   options.config_hash = hash_text(options.settings);
   options.scheduler.step_rows_max = static_cast<std::uint32_t>(settings.integer("step.rows"));
   options.scheduler.prefill_rows_per_request = static_cast<std::uint32_t>(settings.integer("prefill.rows"));

@@ -23,7 +23,9 @@ Result<std::optional<InstanceLock>> InstanceLock::take(const fs::path& file, con
     if (errno == EWOULDBLOCK) return std::optional<InstanceLock>{};
     return Error{ErrorCode::io, file.string(), std::strerror(errno), "a lock"};
   }
-  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, identity.data(), identity.size(), 0) < 0)
+  // Written before the rest is cut off: the same identity of an earlier holder is readable all the time.
+  const auto size = static_cast<off_t>(identity.size());
+  if (::pwrite(descriptor, identity.data(), identity.size(), 0) < 0 || ::ftruncate(descriptor, size) != 0)
     return Error{ErrorCode::io, file.string(), std::strerror(errno), "a writable lock file"};
   return std::optional<InstanceLock>{std::move(lock)};
 }

@@ -161,7 +161,7 @@ std::string Settings::decisive() const {
   // What decides the numbers and the shapes; addresses and limits of the front end may differ.
   std::string lines;
   for (const char* key : {"model.backend", "model.numerics", "ranks", "context.max", "kv.tokens", "lanes.max",
-                          "step.rows", "draft.tokens"})
+                          "step.rows", "prefill.rows", "draft.tokens"})
     lines += fmt::format("{}={}\n", key, text(key));
   return lines;
 }

@@ -1,7 +1,6 @@
 // Submitting, listening and cancelling for one exchange.
 #include "net/http/generation.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace tandem::net::http {
@@ -35,10 +34,6 @@ void Generation::cancel(std::size_t choice) {
 
 void Generation::complete(std::size_t choice) {
   if (!running_[choice].is_over) door_.complete(running_[choice].id);
-}
-
-bool Generation::has_unfinished() const {
-  return std::ranges::any_of(running_, [](const Running& running) { return !running.is_over; });
 }
 
 }  // namespace tandem::net::http

@@ -30,7 +30,6 @@ class Generation {
   void cancel(std::size_t choice);
   // Ends one choice whose answer is complete; it will be heard as finished(stop).
   void complete(std::size_t choice);
-  bool has_unfinished() const;
 
  private:
   struct Running {

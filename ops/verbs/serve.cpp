@@ -20,8 +20,11 @@ namespace tandem::ops {
 
 namespace {
 
-// What a stop may take: running requests finish until then, then they are told that the server is draining.
-constexpr auto drain_deadline = std::chrono::milliseconds(6'000);
+// One deadline for the whole stop, so that it fits the ten seconds. Running requests finish until `drain_deadline`,
+// then they are told that the server is draining; connections have the rest. Those that do not end by themselves cost
+// another 2.5 s (see Listener::stop()).
+constexpr auto drain_deadline = std::chrono::milliseconds(5'000);
+constexpr auto stop_deadline = std::chrono::milliseconds(6'500);
 constexpr auto connection_patience = std::chrono::milliseconds(1'000);
 
 int fail(int exit_code, const std::string& message) {
@@ -44,6 +47,9 @@ std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings) {
   if (ask_configuration(host, port) == identity)
     return fail(exit_already_running, fmt::format("this configuration already runs at http://{}:{}", host, port));
   if (*lock) return std::move(*lock);
+  if (InstanceLock::read_identity(file) == identity)
+    return fail(exit_already_running,
+                fmt::format("this configuration is starting at http://{}:{}, or does not answer", host, port));
   return fail(exit_failed,
               fmt::format("{}:{} is held by another Tandem configuration: {}", host, port, describe_port_owner(port)));
 }
@@ -68,8 +74,10 @@ struct Server {
 // Order matters on the way down: streams hear the scheduler's last words through the HTTP server, so the node stops
 // first.
 void stop(Server& server) {
+  const auto end = std::chrono::steady_clock::now() + stop_deadline;
   if (server.node) server.node->stop(drain_deadline);
-  if (server.http) server.http->stop(connection_patience);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  if (server.http) server.http->stop(std::clamp(left, std::chrono::milliseconds(0), connection_patience));
   server.http.reset();
   server.node.reset();
 }

@@ -69,11 +69,12 @@ BOOST_AUTO_TEST_CASE(two_processes_serve_and_a_lost_worker_is_restored_under_a_r
   TandemProcess head{serve};
   {
     auto other = work;
-    other.insert(other.end(), {"--context", "1024"});
+    other.insert(other.end(), {"--context", "1024", "--set", "prefill.rows=16"});
     TandemProcess stranger{other};
     BOOST_TEST(stranger.wait_for_exit(std::chrono::seconds(30)).value_or(-1) == 2, stranger.output());
-    BOOST_TEST(stranger.output().find("context.max=0 here, context.max=1024 there") != std::string::npos,
-               stranger.output());
+    for (const char* difference :
+         {"context.max=0 here, context.max=1024 there", "prefill.rows=256 here, prefill.rows=16 there"})
+      BOOST_TEST(stranger.output().find(difference) != std::string::npos, stranger.output());
   }
   auto worker = std::make_unique<TandemProcess>(work);
   const auto listening = head.wait_for_line("listening on http://");
