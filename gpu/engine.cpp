@@ -2,12 +2,12 @@
 #include "gpu/engine.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "engram/text_file.hpp"
+#include "gpu/checkpoint/content_hash.hpp"
 #include "gpu/engine_core.hpp"
 
 namespace tandem::gpu {
@@ -43,23 +43,14 @@ Result<CacheLayout> plan_layout(const EngineOptions& options, const Model& model
   return plan_caches(model.config, model.numerics, limits);
 }
 
-class ConfigHash {
- public:
-  void add(std::string_view text) noexcept {
-    for (const char c : text) state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  void add(std::int64_t value) { add(std::to_string(value) + ";"); }
-  std::uint64_t value() const noexcept { return state_; }
-
- private:
-  std::uint64_t state_ = 0xCBF29CE484222325;
-};
-
 // Whatever makes two ranks compute or accept different things.
-std::uint64_t config_hash(const EngineOptions& options, const Model& model, const CacheLayout& layout) {
-  ConfigHash hash;
-  std::ifstream file(options.model / "config.json", std::ios::binary);
-  hash.add(std::string(std::istreambuf_iterator<char>(file), {}));
+Result<std::uint64_t> config_hash(const EngineOptions& options, const Model& model, const CacheLayout& layout) {
+  ContentHash hash;
+  const auto config = engram::read_text(options.model / "config.json", config_bytes_max);
+  if (!config) return config.error();
+  hash.add(*config);
+  hash.add(static_cast<std::int64_t>(model.content_hash));
+  if (model.engram) hash.add(std::as_bytes(model.engram->token_map().classes()));
   const Numerics& numerics = model.numerics;
   for (const bool flag : {numerics.bf16_activations, numerics.kv_quantisers, numerics.q8, numerics.fp32_partials,
                           numerics.order == SumOrder::reference})
@@ -89,7 +80,6 @@ EngineInfo describe(const EngineOptions& options, const Model& model, const Cach
       model.config.dspark.stages > 0 ? std::min(model.config.dspark.block_size, info.chunk_rows_max - 1) : 0;
   info.weight_bytes = model.weights.bytes;
   info.cache_bytes = layout.total_bytes();
-  info.config_hash = config_hash(options, model, layout);
   info.bos_id = model.config.bos_id;
   info.eos_id = model.config.eos_id;
   info.pad_id = model.config.pad_id;
@@ -108,11 +98,20 @@ Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Commun
   model_options.threads = thread_count(options, communicator.size());
   model_options.draft = options.draft;
   model_options.cache_folder = options.cache_folder;
+  model_options.engram = options.engram;
+  if (options.announce) {
+    model_options.announce = [&options, rank = communicator.rank()](const std::string& text) {
+      options.announce("rank " + std::to_string(rank) + ": " + text);
+    };
+  }
   auto model = load_model(model_options, communicator, progress, stop);
   if (!model) return model.error();
   auto layout = plan_layout(options, **model);
   if (!layout) return layout.error();
+  const auto hash = config_hash(options, **model, *layout);
+  if (!hash) return hash.error();
   EngineInfo info = describe(options, **model, *layout);
+  info.config_hash = *hash;
   std::unique_ptr<Engine> engine = std::make_unique<EngineCore>(std::move(*model), std::move(*layout), std::move(info));
   return engine;
 }

@@ -14,6 +14,7 @@
 #include "engram/error.hpp"
 #include "gpu/comm/communicator.hpp"
 #include "gpu/config.hpp"
+#include "gpu/engram_options.hpp"
 #include "gpu/step_plan.hpp"
 
 namespace tandem::gpu {
@@ -29,6 +30,9 @@ struct EngineOptions {
   int threads = 0;                     // compute threads of this rank; 0 = cores / ranks
   bool draft = true;                   // load and run the draft network if the checkpoint has one
   std::filesystem::path cache_folder;  // keeps what is costly to derive, e.g. a token map; empty = keep nothing
+  EngramOptions engram;
+  // Told about every fallback and every file that is passed over, by the thread that loads; may be empty.
+  std::function<void(const std::string&)> announce;
 };
 
 // What a rank knows about itself once loaded.

@@ -25,6 +25,9 @@ Ramp yarn_ramp(const RopeConfig& config, int rope_dim) {
   return {low, low == high ? high + 0.001 : high};
 }
 
+// Some milliseconds of work.
+constexpr std::int64_t stop_check_positions = 4096;
+
 }  // namespace
 
 std::vector<float> rope_frequencies(const RopeConfig& config, int rope_dim, RopeKind kind) {
@@ -43,7 +46,8 @@ std::vector<float> rope_frequencies(const RopeConfig& config, int rope_dim, Rope
   return frequencies;
 }
 
-RopeTable::RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions)
+RopeTable::RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions,
+                     const std::atomic<bool>* stop)
     : pairs_(rope_dim / 2), positions_(positions) {
   const std::vector<float> frequencies = rope_frequencies(config, rope_dim, kind);
   const auto size = static_cast<std::size_t>(positions) * frequencies.size();
@@ -51,6 +55,7 @@ RopeTable::RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std:
   sin_ = Buffer::host(size * sizeof(float));
   std::size_t i = 0;
   for (std::int64_t p = 0; p < positions; ++p) {
+    if (p % stop_check_positions == 0 && stop != nullptr && stop->load()) return;
     for (const float frequency : frequencies) {
       const float angle = static_cast<float>(p) * frequency;
       cos_.as<float>()[i] = std::cos(angle);

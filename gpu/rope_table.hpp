@@ -6,6 +6,7 @@
 //   this with other roundings.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -24,8 +25,10 @@ std::vector<float> rope_frequencies(const RopeConfig& config, int rope_dim, Rope
 
 class RopeTable {
  public:
-  // Holds positions [0, positions): 8 bytes a position and pair.
-  RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions);
+  // Holds positions [0, positions): 8 bytes a position and pair. A table that was filled while `stop` (may be null)
+  // became true is incomplete and must not be used.
+  RopeTable(const RopeConfig& config, int rope_dim, RopeKind kind, std::int64_t positions,
+            const std::atomic<bool>* stop = nullptr);
 
   // Moves the angles to where the operations of `memory` read them; views taken before are invalid.
   void place(Memory& memory) {

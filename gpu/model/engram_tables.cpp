@@ -1,6 +1,8 @@
 // Opening the tables and moving rows from the reader into a tensor.
 #include "gpu/model/engram_tables.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -17,6 +19,20 @@ namespace {
 // A drive that needs longer than this for one step's rows is broken.
 constexpr std::chrono::seconds read_timeout{60};
 
+// The same error with the name of the table.
+Error of_table(Error error, int layer) {
+  error.where = fmt::format("layers.{}.engram.embed: {}", layer, error.where);
+  return error;
+}
+
+engram::ReaderOptions reader_options(const ModelConfig& config, const EngramOptions& options) {
+  const engram::RowShape row{config.engram.head_dim};
+  const double bytes_a_table = options.cache_gib * (1U << 30) / static_cast<double>(config.engram.layers.size());
+  engram::ReaderOptions reader;
+  reader.cache_rows = static_cast<std::size_t>(bytes_a_table / static_cast<double>(row.bytes()));
+  return reader;
+}
+
 // Opens every table, packed rows where there are right ones, and looks at a sample of its rows.
 Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelConfig& config,
                                                                    const Checkpoint& checkpoint,
@@ -25,16 +41,17 @@ Result<std::vector<std::unique_ptr<engram::RowStore>>> open_stores(const ModelCo
   const auto sources = find_engram_sources(config, checkpoint);
   if (!sources) return sources.error();
   engram::StorageOptions storage_options;
+  storage_options.depth = options.rows.io_depth;
   storage_options.announce = options.announce;
   const auto storage = std::make_shared<engram::Storage>(storage_options);
-  const auto& folder = options.packed_folder.empty() ? checkpoint.folder() : options.packed_folder;
+  const auto& folder = options.rows.packed_folder.empty() ? checkpoint.folder() : options.rows.packed_folder;
   std::vector<std::unique_ptr<engram::RowStore>> stores;
   for (std::size_t table = 0; table < sources->size(); ++table) {
     const engram::TableRequest request{geometry.layers[table].layer, (*sources)[table],
                                        engram::find_packed_files(folder, geometry, table)};
     auto store = engram::open_table(request, storage, options.announce);
-    if (!store) return store.error();
-    if (auto ok = engram::check_rows(**store); !ok) return ok.error();
+    if (!store) return of_table(store.error(), request.layer);
+    if (auto ok = engram::check_rows(**store); !ok) return of_table(ok.error(), request.layer);
     stores.push_back(std::move(*store));
   }
   return stores;
@@ -48,25 +65,23 @@ EngramRequest::~EngramRequest() {
 }
 
 EngramTables::EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
-                           std::vector<std::unique_ptr<engram::RowStore>> stores)
+                           std::vector<std::unique_ptr<engram::RowStore>> stores, const engram::ReaderOptions& options)
     : image_token_id_(config.image_token_id),
       map_(std::move(map)),
       geometry_(std::move(geometry)),
-      reader_(std::move(stores)) {}
+      reader_(std::move(stores), options) {}
 
 Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& config, const Checkpoint& checkpoint,
-                                                         const std::filesystem::path& cache_folder,
                                                          const EngramTableOptions& options) {
-  const auto cache = cache_folder.empty() ? cache_folder : cache_folder / "engram_token_map.i32";
-  auto map =
-      engram::TokenMap::open(checkpoint.folder(), cache, {config.vocab_size, config.engram.compressed_vocab_size});
+  auto map = engram::TokenMap::open(checkpoint.folder(), options.cache_folder,
+                                    {config.vocab_size, config.engram.compressed_vocab_size});
   if (!map) return map.error();
   auto geometry = make_engram_geometry(config.engram, map->class_of(config.engram.pad_token_id));
   if (!geometry) return geometry.error();
   auto stores = open_stores(config, checkpoint, *geometry, options);
   if (!stores) return stores.error();
-  return std::unique_ptr<EngramTables>(
-      new EngramTables(config, std::move(*map), std::move(*geometry), std::move(*stores)));
+  return std::unique_ptr<EngramTables>(new EngramTables(config, std::move(*map), std::move(*geometry),
+                                                        std::move(*stores), reader_options(config, options.rows)));
 }
 
 std::size_t EngramTables::table_of(int layer) const noexcept {
@@ -118,7 +133,7 @@ Result<void> EngramTables::collect(const EngramRequest& request, std::size_t tab
     // A silent disk is this rank's own failure, not a peer's.
     Error error = rows.error();
     if (error.code == ErrorCode::timeout) error.code = ErrorCode::io;
-    return error;
+    return of_table(std::move(error), geometry_.layers[table].layer);
   }
   engram::dequantise(rows->codes, rows->scales,
                      {static_cast<float*>(out.data), static_cast<std::size_t>(out.rows * out.cols)});

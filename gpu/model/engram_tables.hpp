@@ -17,6 +17,7 @@
 #include "engram/token_map.hpp"
 #include "gpu/checkpoint/checkpoint.hpp"
 #include "gpu/config.hpp"
+#include "gpu/engram_options.hpp"
 #include "gpu/model/row_batch.hpp"
 
 namespace tandem::gpu {
@@ -40,20 +41,21 @@ class EngramRequest {
 };
 
 struct EngramTableOptions {
-  std::filesystem::path packed_folder;  // where packed files may lie; empty = the model folder
+  EngramOptions rows;
+  std::filesystem::path cache_folder;  // may keep a token map built from tokenizer.json; empty = not kept
   // Told about fallbacks and about files that are passed over; may be empty.
   std::function<void(const std::string&)> announce;
 };
 
 class EngramTables {
  public:
-  // Opens the tables: packed files where they are right, the checkpoint's shards otherwise. `cache_folder` may keep a
-  // token map built from tokenizer.json (empty: not kept). Errors: those of TokenMap, Geometry, open_table and
-  // RowStore; not_found or mismatch for a missing or misshapen table.
+  // Opens the tables: packed files where they are right, the checkpoint's shards otherwise. Errors: those of TokenMap,
+  // Geometry, open_table and RowStore, the last two naming the table; not_found or mismatch for a missing or misshapen
+  // one.
   static Result<std::unique_ptr<EngramTables>> open(const ModelConfig& config, const Checkpoint& checkpoint,
-                                                    const std::filesystem::path& cache_folder,
                                                     const EngramTableOptions& options = {});
 
+  const engram::TokenMap& token_map() const noexcept { return map_; }
   // Returns the index of an Engram layer among all Engram layers; requires that `layer` is one.
   std::size_t table_of(int layer) const noexcept;
   // Row ids of every row of the batch for one table: [T, columns]; no_row at image tokens.
@@ -65,7 +67,7 @@ class EngramTables {
 
  private:
   EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
-               std::vector<std::unique_ptr<engram::RowStore>> stores);
+               std::vector<std::unique_ptr<engram::RowStore>> stores, const engram::ReaderOptions& options);
 
   int image_token_id_;
   engram::TokenMap map_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpu/backend.hpp"
+#include "gpu/checkpoint/content_hash.hpp"
 #include "gpu/checkpoint/loader.hpp"
 #include "gpu/model/prepare_weights.hpp"
 
@@ -29,11 +30,21 @@ Result<Numerics> numerics_of(const ModelOptions& options, const Model& model) {
   return numerics;
 }
 
-void make_rope_tables(Model& model) {
+bool is_stopped(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load();
+}
+
+Error stopped(const ModelOptions& options) {
+  return {ErrorCode::cancelled, options.folder.string(), "stopped while loading", ""};
+}
+
+void make_rope_tables(Model& model, const std::atomic<bool>* stop) {
   const ModelConfig& config = model.config;
   const std::int64_t positions = model.max_positions + config.dspark.block_size;
-  model.rope_plain = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::plain, positions);
-  model.rope_compressed = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::compressed, positions);
+  model.rope_plain = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::plain, positions, stop);
+  model.rope_compressed =
+      std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::compressed, positions, stop);
+  if (is_stopped(stop)) return;
   model.rope_plain->place(model.ops->memory());
   model.rope_compressed->place(model.ops->memory());
 }
@@ -61,14 +72,19 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
   auto weights = load_rank(*checkpoint, *model, options, progress, stop);
   if (!weights) return weights.error();
   model->weights = std::move(*weights);
+  const auto content = hash_content(*checkpoint, stop);
+  if (!content) return content.error();
+  model->content_hash = *content;
   if (model->weights.dspark.stages.empty()) {
     model->config.dspark = {};
     model->config.dspark.block_size = 0;
   }
   prepare_weights(model->weights, *model->ops);
-  make_rope_tables(*model);
+  make_rope_tables(*model, stop);
+  if (is_stopped(stop)) return stopped(options);
   if (!model->config.engram.layers.empty()) {
-    auto tables = EngramTables::open(model->config, *checkpoint, options.cache_folder);
+    auto tables =
+        EngramTables::open(model->config, *checkpoint, {options.engram, options.cache_folder, options.announce});
     if (!tables) return tables.error();
     model->engram = std::move(*tables);
   }

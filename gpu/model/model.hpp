@@ -29,6 +29,8 @@ struct ModelOptions {
   int threads = 1;                     // of this rank
   bool draft = true;                   // load the draft network if the checkpoint has one
   std::filesystem::path cache_folder;  // see EngineOptions
+  EngramOptions engram;
+  std::function<void(const std::string&)> announce;  // see EngineOptions
 };
 
 struct Model {
@@ -41,6 +43,7 @@ struct Model {
   std::unique_ptr<EngramTables> engram;        // null if the model has none
   Communicator* communicator = nullptr;
   std::int64_t max_positions = 0;
+  std::uint64_t content_hash = 0;  // of the checkpoint's tensors, see gpu/checkpoint/content_hash.hpp
 
   int ranks() const noexcept { return communicator->size(); }
   RopeView rope_of(const LayerRole& role) const noexcept {
