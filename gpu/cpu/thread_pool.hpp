@@ -74,16 +74,20 @@ class ThreadPool {
   bool wait_for_job(std::uint32_t seen) const noexcept;
   void wait_for_parts() const noexcept;
 
+  // Three groups on cache lines of their own: what the caller writes before a job, what idle workers spin on, and what
+  // every worker that finishes decrements.
+  static constexpr std::size_t cache_line = 64;
+
   std::mutex callers_;  // held by the thread whose job runs
   Job job_;             // written by the caller before generation_ moves, read by workers after
   int parts_ = 0;
   std::exception_ptr failure_;
   std::mutex failure_lock_;
   // Release by the caller publishes job_ and parts_; acquire by workers.
-  std::atomic<std::uint32_t> generation_{0};
+  alignas(cache_line) std::atomic<std::uint32_t> generation_{0};
   // Release by each worker publishes its results; acquire by the caller at zero.
-  std::atomic<int> pending_{0};
-  std::atomic<bool> stopping_{false};
+  alignas(cache_line) std::atomic<int> pending_{0};
+  alignas(cache_line) std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;
 };
 
