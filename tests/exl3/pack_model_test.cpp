@@ -235,6 +235,20 @@ BOOST_AUTO_TEST_CASE(native_tensors_keep_every_value) {
   BOOST_TEST(halves > 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_pack_with_native_tensors_of_its_own_gives_the_same_logits) {
+  PackFolder pack(exl3::PackLayout::whole);
+  pack.write();
+  const auto before = prompt_logits(pack.path(), 1);
+  auto options = small_job(pack.path());
+  options.only.clear();
+  const auto job = exl3::PackJob::open(options);
+  BOOST_REQUIRE(job.has_value());
+  auto files = exl3::write_natives(*job).value();
+  files.push_back("pack.safetensors");
+  BOOST_REQUIRE(exl3::write_pack_index(pack.path(), files).has_value());
+  BOOST_TEST((prompt_logits(pack.path(), 1) == before));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_packed_is_refused_with_the_reason) {
   TemporaryFolder folder;
   const auto with = [&](auto change) {
