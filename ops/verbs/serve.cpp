@@ -9,7 +9,9 @@
 #include <variant>
 
 #include "actors/node.hpp"
+#include "gpu/config.hpp"
 #include "net/http/server.hpp"
+#include "net/text/vocabulary_check.hpp"
 #include "ops/deployment.hpp"
 #include "ops/instance_lock.hpp"
 #include "ops/port_owner.hpp"
@@ -131,6 +133,17 @@ std::string explain(const Error& error, const Settings& settings) {
   return fmt::format("{}: the port is held by {}", error.message(), describe_port_owner(port));
 }
 
+Result<void> check_tokenizer(const Settings& settings, const net::text::Tokenizer& tokenizer) {
+  const std::filesystem::path folder = settings.text("model.dir");
+  const auto config = gpu::ModelConfig::load(folder);
+  if (!config) return config.error();
+  const auto id = [](int token) { return static_cast<net::text::TokenId>(token); };
+  return net::text::check_vocabulary(
+      tokenizer,
+      {static_cast<std::size_t>(config->vocab_size), id(config->bos_id), id(config->eos_id), id(config->pad_id)},
+      folder.string());
+}
+
 int serve(const DeploymentFlags& flags) {
   ProcessSignals signals;
   auto settings = Settings::resolve(flags.given, flags.config);
@@ -142,6 +155,8 @@ int serve(const DeploymentFlags& flags) {
     return fail(exit_usage, "no model folder: --model DIR or model.dir=DIR in --config");
   auto tokenizer = net::text::Tokenizer::load(std::filesystem::path(settings->text("model.dir")) / "tokenizer.json");
   if (!tokenizer) return fail(exit_load_error, tokenizer.error().message());
+  if (auto checked = check_tokenizer(*settings, *tokenizer); !checked)
+    return fail(exit_load_error, checked.error().message());
   auto server = start(*settings, signals, *tokenizer);
   if (!server) return fail(exit_code_of(server.error()), explain(server.error(), *settings));
   const auto event = signals.wait();
