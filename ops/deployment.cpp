@@ -188,6 +188,15 @@ Result<void> check_together(const Settings& settings) {
   return check_with_model(settings);
 }
 
+void read_engram_options(const Settings& settings, gpu::EngineOptions& options) {
+  // Without a state folder what is costly to derive is derived at every start.
+  if (auto state = state_folder(settings)) options.cache_folder = std::move(*state);
+  options.engram.packed_folder = settings.text("engram.packed_dir");
+  options.engram.io_depth = static_cast<int>(settings.integer("engram.io_depth"));
+  options.engram.cache_gib = static_cast<double>(settings.integer("engram.cache_gib"));
+  options.announce = [](const std::string& text) { spdlog::warn("{}", text); };
+}
+
 }  // namespace
 
 namespace {
@@ -215,6 +224,7 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   options.engine.lanes_max = static_cast<int>(settings.integer("lanes.max"));
   options.engine.chunk_rows_max = static_cast<int>(settings.integer("prefill.rows"));
   options.engine.draft = settings.integer("draft.tokens") > 0;
+  read_engram_options(settings, options.engine);
   options.ranks = static_cast<int>(settings.integer("ranks"));
   options.transport = settings.text("transport") == "tcp" ? actors::Transport::tcp : actors::Transport::threads;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -43,6 +43,10 @@ const std::vector<SettingRow>& setting_table() {
       {"reasoning.default", text, "high", 0, 0, "", "effort when a request names none: off, low, high, max or 1..100"},
       {"memory.low_mib", integer, "3072", 0, 1 << 24, "", "MemAvailable below this is reported as low"},
       {"memory.critical_mib", integer, "1024", 0, 1 << 24, "", "MemAvailable below this is reported as critical"},
+      {"engram.packed_dir", text, "", 0, 0, "",
+       "folder of this node's packed Engram rows; default: the model's folder"},
+      {"engram.io_depth", integer, "96", 1, 4096, "", "reads of Engram rows in flight"},
+      {"engram.cache_gib", integer, "0", 0, 1024, "", "memory for recently read Engram rows; 0 = none"},
       {"state.dir", text, "", 0, 0, "", "folder for locks, keys and caches"},
   };
   return table;
