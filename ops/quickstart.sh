@@ -75,6 +75,8 @@ stop_server() {
     kill -0 "$pid" 2>/dev/null || break
     sleep 0.1
   done
+  # Without these files the next call would start a second server beside one that hangs.
+  if kill -0 "$pid" 2>/dev/null; then fail "the server (pid $pid) does not end; its log: $state/server.log"; fi
   rm -f "$state/pid" "$state/port"
 }
 

@@ -1,4 +1,4 @@
-// Whole nodes with real engines over the golden checkpoint: threads and two nodes over TCP, through the front door.
+// Whole nodes with real engines over the golden checkpoint, ranks as threads, through the front door.
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <future>

@@ -142,7 +142,9 @@ BOOST_AUTO_TEST_CASE(a_reader_that_does_not_read_is_given_up) {
   for (int i = 0; i < 200'000 && door.emit(0, burst); ++i) {
   }
   BOOST_TEST(door.wait_cancelled(0));
-  BOOST_TEST(get("/metrics").body.find("tandem:http_slow_readers_total") != std::string::npos);
+  const std::string page = get("/metrics").body;
+  const std::string counted = "\ntandem:http_slow_readers_total{engine=\"0\",model_name=\"tandem\"} 1\n";
+  BOOST_TEST(page.find(counted) != std::string::npos, page);
 }
 
 BOOST_AUTO_TEST_CASE(stop_with_patience_lets_a_stream_finish) {
