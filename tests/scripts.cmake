@@ -19,7 +19,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/ops/format.sh)
   set_tests_properties(format PROPERTIES LABELS tidy TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
 
-foreach(folder python bench)
+foreach(folder python reference bench)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
     add_subdirectory(${folder})
   endif()

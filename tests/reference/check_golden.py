@@ -1,6 +1,7 @@
 """Compares the oracle with the recorded values of the reference forward; exits 1 on any disagreement beyond its bound.
 
-Usage: check_golden.py [folder with ckpt/ and *.safetensors] (default tests/golden/model).
+Usage: check_golden.py [--quick] [folder with ckpt/ and *.safetensors] (default tests/golden/model). --quick leaves out the
+modes with roundings and the two longest prompts: what remains takes seconds instead of minutes.
 """
 import pathlib
 import sys
@@ -10,7 +11,11 @@ import torch
 
 from ops.tiny_model.train import batch, engram_hash, formats, storage
 
-FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else oracle.ROOT / "tests" / "golden" / "model"
+IS_QUICK = "--quick" in sys.argv[1:]
+GIVEN = [argument for argument in sys.argv[1:] if argument != "--quick"]
+FOLDER = pathlib.Path(GIVEN[0]) if GIVEN else oracle.ROOT / "tests" / "golden" / "model"
+MODES = [("fp32", 1e-5)] if IS_QUICK else [("fp32", 1e-5), ("q32", 0.2), ("s32", 0.25)]
+PROMPTS = ["p1", "p2", "p17", "p34", "p41", "p97"] + ([] if IS_QUICK else ["p200", "p701"])
 failures = []
 
 
@@ -84,11 +89,11 @@ def check_operators():
 
 def main():
     check_operators()
-    for mode, bound in (("fp32", 1e-5), ("q32", 0.2), ("s32", 0.25)):
+    for mode, bound in MODES:
         model = oracle.Oracle(FOLDER / "ckpt", mode)
         if mode == "fp32":
             check_hash(model)
-        check_prefill(model, mode, ("p1", "p2", "p17", "p34", "p41", "p97", "p200", "p701"), bound)
+        check_prefill(model, mode, PROMPTS, bound)
         check_decode(model, mode, bound)
         if mode != "fp32":
             check_drafts(model, mode, 1.0 if mode == "q32" else 0.8)
