@@ -32,8 +32,8 @@ struct SchedulerState {
   bool was_ever_ready = false;
   bool is_draining = false;
   bool is_window_over = false;  // the ranks were down for longer than requests wait
-  bool is_stale = false;    // a request came or went since the current plan was begun
-  std::uint64_t epoch = 0;  // rises whenever the ranks come or go: late answers of an older epoch are ignored
+  bool is_stale = false;        // a request came or went since the current plan was begun
+  std::uint64_t epoch = 0;      // rises whenever the ranks come or go: late answers of an older epoch are ignored
   std::uint64_t step = 0;
 
   gpu::StepPlan plan;                   // being built or executed
@@ -59,7 +59,8 @@ struct SchedulerState {
   void begin_decode(RequestId id);
   void execute();
   void on_answer(std::uint64_t of_epoch, std::size_t rank, RankAnswer answer);
-  void on_step_error(std::uint64_t of_epoch, std::size_t rank, const caf::error& error);
+  // `who`: whose answer failed; its failure costs the ranks, whose plan it was.
+  void on_step_error(std::uint64_t of_epoch, const std::string& who, const caf::error& error);
   void deliver();
   void deliver_lane(const gpu::LaneResult& lane);
   void on_verdict(std::uint64_t of_epoch, RequestId id, bool is_finished);

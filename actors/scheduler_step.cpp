@@ -1,4 +1,6 @@
 // The life of a step: plan, execute, deliver, commit. See scheduler_actor.hpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "actors/scheduler_state.hpp"
@@ -32,7 +34,7 @@ void SchedulerState::begin_plan() {
             if (!book.is_prefilling()) return execute();
             ask_prefill(options.step_rows_max > rows ? options.step_rows_max - rows : 0);
           },
-          [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, 0, error); });
+          [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, "decode", error); });
 }
 
 void SchedulerState::admit() {
@@ -68,7 +70,7 @@ void SchedulerState::ask_prefill(std::uint32_t rows_max) {
               if (work.sample) work.next_drafts = drafts_of_joiners;
             execute();
           },
-          [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, 0, error); });
+          [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, "prefill", error); });
 }
 
 void SchedulerState::execute() {
@@ -85,13 +87,15 @@ void SchedulerState::execute() {
   for (std::size_t rank = 0; rank < ranks.workers.size(); ++rank)
     self->request(ranks.workers[rank], options.step_timeout, execute_atom::value, plan)
         .then([this, of_epoch = epoch, rank](RankAnswer& answer) { on_answer(of_epoch, rank, std::move(answer)); },
-              [this, of_epoch = epoch, rank](caf::error& error) { on_step_error(of_epoch, rank, error); });
+              [this, of_epoch = epoch, rank](caf::error& error) {
+                on_step_error(of_epoch, fmt::format("rank {}", rank), error);
+              });
   timer.sent(self->clock().now());
 }
 
-void SchedulerState::on_step_error(std::uint64_t of_epoch, std::size_t rank, const caf::error& error) {
+void SchedulerState::on_step_error(std::uint64_t of_epoch, const std::string& who, const caf::error& error) {
   if (of_epoch != epoch) return;
-  const std::string reason = "rank " + std::to_string(rank) + ": " + self->system().render(error);
+  const std::string reason = who + ": " + self->system().render(error);
   if (peers.supervisor) caf::anon_send(peers.supervisor, ranks_down_atom::value, reason);
   on_ranks_down(reason);
 }
@@ -107,7 +111,7 @@ void SchedulerState::on_answer(std::uint64_t of_epoch, std::size_t rank, RankAns
   for (const auto& other : results) {
     // Ranks that ran different plans have different caches: nothing they say can be trusted.
     if (other.plan_hash == results.front().plan_hash && other.step == step) continue;
-    return on_step_error(epoch, 0, caf::make_error(caf::sec::runtime_error, "the ranks executed different plans"));
+    return on_step_error(epoch, "the step", caf::make_error(caf::sec::runtime_error, "its plan differs between ranks"));
   }
   deliver();
 }

@@ -12,7 +12,7 @@ namespace tandem::actors {
 
 struct WorkerNodeOptions {
   int rank = 1;
-  std::chrono::milliseconds head_timeout{60'000};
+  std::chrono::milliseconds head_timeout{30'000};
   std::chrono::milliseconds retry_delay{500};
   NodeOptions node;  // engine, fabric_host, rendezvous_port, build_id, config_hash, collective_timeout, on_fatal
 };
