@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -57,6 +59,23 @@ TraceResult<TraceTensors> run_ranks(const TraceOptions& options) {
   return join_ranks(std::move(parts));
 }
 
+// A model whose numbers overflow has no logits to compare with anything.
+Result<void> check_finite(const TraceTensors& tensors) {
+  for (const char* name : {"logits", "decode"}) {
+    const auto at = tensors.find(name);
+    if (at == tensors.end()) continue;
+    const auto vocab = static_cast<std::size_t>(at->second.shape.back());
+    for (std::size_t i = 0; i < at->second.bytes.size() / sizeof(float); ++i) {
+      float value = 0;
+      std::memcpy(&value, at->second.bytes.data() + i * sizeof value, sizeof value);
+      if (std::isfinite(value)) continue;
+      return Error{ErrorCode::corrupt, name, fmt::format("{} in row {}, token {}", value, i / vocab, i % vocab),
+                   "finite numbers"};
+    }
+  }
+  return {};
+}
+
 Result<void> write_tensors(const std::filesystem::path& path, const TraceTensors& tensors) {
   std::vector<TensorData> list;
   for (const auto& [name, tensor] : tensors) list.push_back({name, tensor.dtype, tensor.shape, tensor.bytes});
@@ -73,6 +92,7 @@ TraceResult<void> run_trace(const TraceOptions& options) {
   if (auto ok = check_trace(options); !ok) return ok;
   const auto tensors = run_ranks(options);
   if (!tensors) return tensors.error();
+  if (auto finite = check_finite(*tensors); !finite) return TraceError{TraceStage::run, finite.error()};
   if (auto written = write_tensors(options.out, *tensors); !written)
     return TraceError{TraceStage::write, written.error()};
   return {};
