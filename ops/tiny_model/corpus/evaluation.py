@@ -1,8 +1,9 @@
 """Held-out questions with checkers: what the score asks and how an answer is judged.
 
-Every item is a body for POST /v1/chat/completions and a rule for the reply. The phrasings used
-here are kept out of the stream (the HELD_OUT lists next to each generator), that of `literal` excepted; random names, numbers and
-texts come from seeds of their own. A checker never knows the model: it compares with the right answer.
+Every item is a body for POST /v1/chat/completions and a rule for the reply. The phrasings used here
+are kept out of the stream (the HELD_OUT lists next to each generator), that of `literal` excepted;
+random names, numbers and texts come from seeds of their own. A checker never knows the model: it
+compares with the right answer.
 """
 
 import json
