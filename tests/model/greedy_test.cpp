@@ -34,9 +34,9 @@ BOOST_AUTO_TEST_CASE(fp32_writes_the_text_of_the_reference) {
   BOOST_TEST(choices(shared_rig("fp32"), recorded) == recorded, boost::test_tools::per_element());
 }
 
-// Fed what the reference wrote, a mode with quantised caches chooses the same token unless a flipped bin, which stays in
-// the cache, has moved the logits. Measured: 47 (q32), 51 (s32) and 51 (noq8) of 57 are equal; the bound is a guard against
-// worse and proves no more than that: the FP32 case above is the evidence for the structure.
+// Fed what the reference wrote, a mode with quantised caches chooses the same token unless a flipped bin, which stays
+// in the cache, has moved the logits. Measured: 47 (q32), 51 (s32) and 51 (noq8) of 57 are equal; the bound is a guard
+// against worse and proves no more than that: the FP32 case above is the evidence for the structure.
 BOOST_AUTO_TEST_CASE(quantised_caches_leave_most_choices_of_the_reference_alone) {
   for (const std::string numerics : {"q32", "s32", "noq8"}) {
     const auto recorded = golden("decode", numerics + ".p34.greedy_ids").integers;
