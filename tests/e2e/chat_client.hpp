@@ -27,6 +27,9 @@ ChatAnswer ask(std::uint16_t port, const boost::json::object& body, std::size_t 
 // Returns the value of a metric (all its label sets added), -1 if it is not there.
 double metric(std::uint16_t port, std::string_view name);
 
+// Waits until a metric has at least this value; false past a minute.
+bool metric_reaches(std::uint16_t port, std::string_view name, double value);
+
 // Waits until nothing runs or waits; false past ten seconds.
 bool becomes_idle(std::uint16_t port);
 

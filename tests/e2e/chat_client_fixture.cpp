@@ -193,6 +193,15 @@ double metric(std::uint16_t port, std::string_view name) {
   return sum;
 }
 
+bool metric_reaches(std::uint16_t port, std::string_view name, double value) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (metric(port, name) >= value) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
 bool becomes_idle(std::uint16_t port) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (std::chrono::steady_clock::now() < deadline) {

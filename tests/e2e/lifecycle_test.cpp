@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(sigterm_under_streams_tells_each_and_exits_with_0_in_time) 
       answer = ask(server.port(), chat_body("Tell me a story.", false,
                                             {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
     });
-  while (metric(server.port(), "vllm:generation_tokens_total") < 20) std::this_thread::yield();
+  BOOST_TEST(metric_reaches(server.port(), "vllm:generation_tokens_total", 20));
   server.process().send(SIGTERM);
   BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == 0, server.process().output());
   for (auto& client : clients) client.join();

@@ -85,8 +85,10 @@ BOOST_AUTO_TEST_CASE(two_processes_serve_and_a_lost_worker_is_restored_under_a_r
   const auto expected = ask(http, body);
   BOOST_TEST(expected.completion_tokens == 200);
 
+  const double generated = metric(http, "vllm:generation_tokens_total");
   ChatAnswer interrupted;
   std::thread client{[&] { interrupted = ask(http, body); }};
+  BOOST_TEST(metric_reaches(http, "vllm:generation_tokens_total", generated + 5));  // the loss comes in mid-answer
   worker->send(SIGKILL);
   worker = std::make_unique<TandemProcess>(work);
   client.join();
