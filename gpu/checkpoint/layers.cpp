@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr std::size_t layers_max = 8;
+constexpr std::size_t folders_max = 8;
 constexpr std::uint64_t overlay_bytes_max = 65'536;
 constexpr std::uint64_t plan_bytes_max = 64'000'000;
 
@@ -148,7 +148,7 @@ Result<void> read_plan(ExpertBanks& banks, const fs::path& folder, const OpenSou
 Result<std::vector<fs::path>> find_layers(const fs::path& folder, const OpenSource& open) {
   std::vector<fs::path> layers{folder};
   while (is_there(layers.front() / overlay_file_name)) {
-    if (layers.size() == layers_max) {
+    if (layers.size() == folders_max) {
       return Error{ErrorCode::out_of_range, folder.string(), "more than eight folders over each other", "no circle"};
     }
     auto base = read_base(layers.front() / overlay_file_name, open);

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 using Slot = std::vector<std::byte>;
 
 // Longer spinning takes the cores away from the ranks that are waited for.
-constexpr auto spin_time = std::chrono::microseconds(20);
+constexpr auto barrier_spin = std::chrono::microseconds(20);
 
 // What the members share. Counters are atomics for the spinning phase: a rank's slot is written before its `arrived`
 // increment (release), and read after `round` has moved on (acquire), which the last arriver stores after all
@@ -79,7 +79,7 @@ class Group {
   bool is_met(std::uint64_t round) const noexcept { return round_.load(std::memory_order_acquire) > round; }
 
   bool spin(std::uint64_t round) const noexcept {
-    const auto end = Clock::now() + spin_time;
+    const auto end = Clock::now() + barrier_spin;
     do {
       for (int i = 0; i < 32; ++i) {
         if (is_met(round)) return true;

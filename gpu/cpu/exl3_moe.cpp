@@ -51,12 +51,12 @@ void multiply_block(ProductScratch& scratch, RowList x, const Linear& weight, st
 // ---- pass 1 ----
 
 // The inputs of w1 and w3 for every product of a wave.
-struct Inputs {
+struct ConvertedInputs {
   Pointers gate, up;         // by product, from the wave's first one on
   std::vector<float> space;  // transformed rows
 };
 
-void prepare_inputs(Work& work, std::span<const ExpertBatch> wave, Inputs& inputs) {
+void prepare_inputs(Work& work, std::span<const ExpertBatch> wave, ConvertedInputs& inputs) {
   const std::int64_t first = wave.front().first;
   const std::int64_t count = wave.back().first + static_cast<std::int64_t>(wave.back().rows.size()) - first;
   const std::int64_t k = exl3::padded_side(work.call.x.cols);
@@ -81,7 +81,7 @@ void prepare_inputs(Work& work, std::span<const ExpertBatch> wave, Inputs& input
   });
 }
 
-void raise_block(Work& work, int worker, const ExpertBatch& batch, std::int64_t block, const Inputs& inputs,
+void raise_block(Work& work, int worker, const ExpertBatch& batch, std::int64_t block, const ConvertedInputs& inputs,
                  std::int64_t wave_first) {
   const std::size_t rows = batch.rows.size(), at = static_cast<std::size_t>(batch.first - wave_first);
   const std::int64_t first = block * block_side, count = std::min(block_side, work.inter - first);
@@ -118,7 +118,7 @@ std::span<const ExpertBatch> next_wave(const Work& work, std::size_t begin) {
 
 void raise(Work& work) {
   const std::int64_t blocks = exl3::padded_side(work.inter) / block_side;
-  Inputs inputs;
+  ConvertedInputs inputs;
   for (std::size_t begin = 0; begin < work.plan.batches.size();) {
     const std::span<const ExpertBatch> wave = next_wave(work, begin);
     prepare_inputs(work, wave, inputs);

@@ -12,6 +12,8 @@ using namespace tandem;
 using namespace tandem::engram;
 using test::KnownTable;
 
+BOOST_AUTO_TEST_SUITE(open_table_of_a_layer)
+
 namespace {
 
 constexpr int head_dim = 64;
@@ -81,8 +83,6 @@ struct Setup {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(open_table_of_a_layer)
 
 BOOST_AUTO_TEST_CASE(rows_are_the_same_with_none_one_or_all_ranges_packed) {
   for (const std::vector<std::size_t>& halves : {std::vector<std::size_t>{}, {0}, {1}, {0, 1}}) {

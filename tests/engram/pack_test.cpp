@@ -18,6 +18,8 @@ using namespace tandem;
 using namespace tandem::engram;
 using test::KnownTable;
 
+BOOST_AUTO_TEST_SUITE(pack)
+
 namespace {
 
 constexpr int head_dim = 64;
@@ -90,8 +92,6 @@ int status_of_child(Work work) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pack)
 
 BOOST_AUTO_TEST_CASE(a_packed_file_has_exactly_the_bytes_of_the_format) {
   for (const int threads : {1, 4}) {

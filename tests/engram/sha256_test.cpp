@@ -6,13 +6,13 @@
 
 using namespace tandem::engram;
 
+BOOST_AUTO_TEST_SUITE(sha256)
+
 namespace {
 std::span<const std::byte> bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sha256)
 
 BOOST_AUTO_TEST_CASE(published_examples_are_reproduced) {
   BOOST_TEST(sha256_hex({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

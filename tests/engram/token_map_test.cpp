@@ -10,6 +10,8 @@
 using namespace tandem;
 using namespace tandem::engram;
 
+BOOST_AUTO_TEST_SUITE(token_map)
+
 namespace {
 
 std::span<const std::byte> bytes(const std::string& text) {
@@ -39,8 +41,6 @@ std::string entries(const std::vector<ClassId>& classes) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(token_map)
 
 BOOST_AUTO_TEST_CASE(texts_that_differ_in_case_accents_or_blanks_share_a_normal_form) {
   const std::pair<const char*, const char*> cases[] = {

@@ -13,6 +13,8 @@
 using namespace tandem::gpu;
 using namespace tandem::gpu::test;
 
+BOOST_AUTO_TEST_SUITE(ops_selection)
+
 namespace {
 
 std::vector<float> random_floats(std::size_t count, unsigned seed) {
@@ -97,8 +99,6 @@ std::vector<std::int32_t> plain_top(const std::vector<float>& scores, std::size_
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ops_selection)
 
 BOOST_AUTO_TEST_CASE(top_k_prefers_high_scores_then_low_indices_and_never_takes_minus_infinity_or_nan) {
   TopK top;

@@ -14,6 +14,8 @@
 using namespace tandem::gpu;
 using namespace tandem::gpu::test;
 
+BOOST_AUTO_TEST_SUITE(ops)
+
 namespace {
 
 const GoldenFile& ops_file() {
@@ -36,8 +38,6 @@ const ModelConfig& config() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ops)
 
 BOOST_AUTO_TEST_CASE(rope_frequencies_and_tables_have_the_golden_bits) {
   const auto positions = ops_file().raw<std::int32_t>("rope.positions");

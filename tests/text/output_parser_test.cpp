@@ -8,6 +8,8 @@
 #include <random>
 
 namespace tandem::net::text::test {
+BOOST_AUTO_TEST_SUITE(output_parser)
+
 namespace {
 
 constexpr Markup D = Markup::dsml;
@@ -46,8 +48,6 @@ Stream joined(Stream first, const Stream& second) {
 const CallRecord f_of_x{"f", R"({"s": "x"})", true};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(output_parser)
 
 BOOST_AUTO_TEST_CASE(a_forgotten_invoke_closer_is_supplied_by_the_next_invoke_or_the_blocks_end) {
   const Transcript two = answer(joined(opened_call(), {"<", D, " parameter name=\"s\" string=\"true\">x</", D,

@@ -12,6 +12,8 @@
 #include <random>
 
 namespace tandem::net::text::test {
+BOOST_AUTO_TEST_SUITE(round_trips)
+
 namespace {
 
 class Draw {
@@ -97,8 +99,6 @@ Message message_of(const Transcript& transcript) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(round_trips)
 
 BOOST_AUTO_TEST_CASE(an_assistant_turn_survives_encoding_parsing_and_encoding) {
   for (unsigned seed = 0; seed < 1000; ++seed) {

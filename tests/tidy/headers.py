@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import hashlib
 import json
 from pathlib import Path
+import re
 import shlex
 import subprocess
 import sys
@@ -68,19 +69,23 @@ class Commands:
     """compile_commands.json: which sources are built, and with which flags."""
 
     def __init__(self, entries, root):
-        self.flags = {}
+        self.flags, self.first = {}, set()
         for entry in entries:
             file = (Path(entry["directory"]) / entry["file"]).resolve()
-            if file.is_relative_to(root) and file.suffix == ".cpp":
-                words = entry.get("arguments") or shlex.split(entry["command"])
-                self.flags[str(file.relative_to(root))] = (entry["directory"], syntax_only(words))
+            words = entry.get("arguments") or shlex.split(entry["command"])
+            for position, source in enumerate(compiled_together(file)):
+                if source.is_relative_to(root) and source.suffix == ".cpp":
+                    name = str(source.relative_to(root))
+                    self.flags[name] = (entry["directory"], syntax_only(words))
+                    if position == 0 and "-include" not in words:
+                        self.first.add(name)
 
     def has_cuda(self):
         return any(path.startswith("gpu/cuda/") for path in self.flags)
 
     def sources_without_prelude(self):
-        """Sources whose first include is really the first: no precompiled header comes before."""
-        return [path for path, (_, words) in self.flags.items() if "-include" not in words]
+        """Sources whose first include is really the first: no precompiled header and no other source comes before."""
+        return sorted(self.first)
 
     def for_header(self, path):
         """Of all sources the one whose folder has most in common with the header's."""
@@ -89,6 +94,13 @@ class Commands:
             return next((i for i, (a, b) in enumerate(pairs) if a != b), min(path.count("/"), other.count("/")))
 
         return self.flags[max(sorted(self.flags), key=common)]
+
+
+def compiled_together(file):
+    """The sources that a file of a unity build includes, in order; any other file is its own only source."""
+    if not re.fullmatch(r"unity_\d+_cxx\.cxx", file.name):
+        return [file]
+    return [Path(name) for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE)]
 
 
 def syntax_only(words):
