@@ -35,8 +35,8 @@ struct Sequence {
   gpu::SamplingParams sampling;
   std::uint32_t max_tokens = 0;
   std::vector<gpu::TokenId> generated;  // kept at the head so that a lost rank group can be refilled
-  std::size_t generated_at_loss = 0;  // ids at the last loss of the ranks
-  std::uint32_t futile_losses = 0;    // losses in a row between which nothing was generated
+  std::size_t generated_at_loss = 0;    // ids at the last loss of the ranks
+  std::uint32_t futile_losses = 0;      // losses in a row between which nothing was generated
   SequencePhase phase = SequencePhase::waiting;
   std::int64_t pages = 0;
   std::chrono::steady_clock::time_point submitted{}, admitted{}, first_token{}, last_token{};

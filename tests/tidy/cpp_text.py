@@ -63,10 +63,10 @@ _NAME_BEFORE_PARENTHESIS = re.compile(r"([\w:~]+(?:\s*operator\s*\S+)?)\s*\(")
 def functions(code):
     """Yields the functions of blanked `code`: every brace that opens after a parameter list, outermost ones only.
 
-    Lambdas and blocks inside a function belong to it.
+    Lambdas and blocks inside a function belong to it. A line that opens or ends a test suite is a statement of its own.
     """
     head_start, depth_inside, opened = 0, 0, None
-    for match in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
+    for match in re.finditer(r"[{};]|^[ \t]*#.*$|^BOOST_\w*TEST_SUITE\w*\(.*\)$", code, re.MULTILINE):
         token = match.group(0)
         if token == "{":
             if opened is not None:

@@ -111,6 +111,10 @@ class FunctionTest(unittest.TestCase):
     def test_braces_in_literals_and_comments_do_not_count(self):
         self.assertEqual(self.found('int f() {\n  // }\n  g("}", \'}\', R"(}\n)", 1\'000);\n}\n'), [("f", 5)])
 
+    def test_a_suite_around_a_namespace_is_no_function(self):
+        text = "BOOST_AUTO_TEST_SUITE(pack)\n\nnamespace {\nint f() {\n  return 1;\n}\n}\nBOOST_AUTO_TEST_SUITE_END()\n"
+        self.assertEqual(self.found(text), [("f", 3)])
+
     def test_an_initialised_table_is_no_function(self):
         self.assertEqual(self.found("constexpr int a[] = {\n  f(1),\n  2,\n};\nint b{3};\n"), [])
 
