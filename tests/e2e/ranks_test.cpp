@@ -57,6 +57,18 @@ BOOST_AUTO_TEST_CASE(one_rank_and_two_ranks_say_the_same_with_and_without_drafts
   BOOST_TEST(texts_of(two.port()) == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(three_bit_weights_say_the_same_on_one_and_two_ranks_and_know_323) {
+  const std::string pack = tiny_model() + "-exl3";
+  std::vector<std::string> expected;
+  {
+    TandemServer one{pack, {"--ranks", "1", "--drafts", "0"}};
+    expected = texts_of(one.port());
+  }
+  BOOST_TEST(expected.front() == "|323");
+  TandemServer two{pack, {"--ranks", "2", "--drafts", "3"}};
+  BOOST_TEST(texts_of(two.port()) == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(two_processes_serve_and_a_lost_worker_is_restored_under_a_running_stream) {
   const auto port = std::to_string(free_port_pair());
   const auto folder = make_folder();
