@@ -41,17 +41,6 @@ struct Shared {
   int selected;
 };
 
-// Number of entries in front of the first -1.
-__device__ std::int64_t count_selected(const KeySource& keys, int& shared) {
-  if (threadIdx.x == 0) shared = static_cast<int>(keys.selected_most);
-  __syncthreads();
-  for (int i = threadIdx.x; i < keys.selected_most; i += blockDim.x) {
-    if (keys.selected[i] < 0) atomicMin(&shared, i);
-  }
-  __syncthreads();
-  return shared;
-}
-
 // scores[t] = (q . k_t) d^-0.5 for keys [begin, end); each half-warp takes every other key.
 template <int parts, class Word>
 __device__ void score_keys(const Head<parts>& head, const Word* tile, const TileShape& shape, int begin, int end,
@@ -150,7 +139,7 @@ __global__ void __launch_bounds__(threads) attend_kernel(AttendCall call, float 
   __shared__ Shared shared;
   auto* tile = reinterpret_cast<Word*>(memory);
   const KeySource keys = call.rows[blockIdx.x];
-  const std::int64_t total = keys.window_count + count_selected(keys, shared.selected);
+  const std::int64_t total = count_keys(keys, shared.selected);
   const int warp = static_cast<int>(threadIdx.x) / warp_size, group = warp / parts, part = warp % parts;
   const int number = static_cast<int>(blockIdx.y) * (warps / parts) + group;
   const bool is_used = number < call.heads;

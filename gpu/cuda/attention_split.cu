@@ -30,17 +30,6 @@ __device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& f
   return keys.pool + at * bytes_of_record(formats.entry, wide_dim);
 }
 
-// Keys of a row: its window and the entries in front of the first -1. All threads of the block take part.
-__device__ std::int64_t count_keys(const KeySource& keys, int& shared) {
-  if (threadIdx.x == 0) shared = static_cast<int>(keys.selected_most);
-  __syncthreads();
-  for (int i = threadIdx.x; i < keys.selected_most; i += blockDim.x) {
-    if (keys.selected[i] < 0) atomicMin(&shared, i);
-  }
-  __syncthreads();
-  return keys.window_count + shared;
-}
-
 // ---- scores ----
 
 constexpr int score_warps = 8;  // heads of a block

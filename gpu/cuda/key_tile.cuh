@@ -50,6 +50,17 @@ struct KeyFormats {
   RecordFormat window, entry;
 };
 
+// Keys of a row: its window and the entries in front of the first -1. All threads of the block take part.
+__device__ inline std::int64_t count_keys(const KeySource& keys, int& shared) {
+  if (threadIdx.x == 0) shared = static_cast<int>(keys.selected_most);
+  __syncthreads();
+  for (int i = threadIdx.x; i < keys.selected_most; i += blockDim.x) {
+    if (keys.selected[i] < 0) atomicMin(&shared, i);
+  }
+  __syncthreads();
+  return keys.window_count + shared;
+}
+
 // places[i] = the record of key first + i, for those of the next 64 that exist. Uses the first 64 threads.
 __device__ inline void find_records(const KeySource& keys, const KeyFormats& formats, int dim, std::int64_t first,
                                     std::int64_t total, const std::byte** places) {
