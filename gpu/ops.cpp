@@ -22,6 +22,10 @@ Result<void> Ops::wait() {
   return {};
 }
 
+bool Ops::gather(Communicator&, const Tensor&, const Tensor&) {
+  return false;
+}
+
 void Ops::prepare(MoeWeights&) {}
 
 void Ops::move_rows(std::span<const RowMove> moves, std::int64_t cols) {

@@ -20,6 +20,8 @@
 
 namespace tandem::gpu {
 
+class Communicator;
+
 // cos/sin of position p and pair i: table[p * pairs + i]; built once on the host (see gpu/rope_table.hpp).
 struct RopeView {
   const float* cos = nullptr;
@@ -127,6 +129,10 @@ class Ops {
   // Runs what `body` issues. A backend may call it several times, start the whole as one, and keep that for when the
   // same comes again: a body that neither waits nor downloads is served best. Errors: those of `body`.
   virtual Result<void> run_as_one(const std::function<Result<void>()>& body) { return body(); }
+
+  // Gathers the blocks of all ranks in the order of operations, without a wait. Returns false, and does nothing, where
+  // backend and group cannot do that together.
+  virtual bool gather(Communicator& group, const Tensor& own, const Tensor& all);
 
   // Builds the backend's own form of a weight, once, after loading and before it is placed. May release `codes` if
   // `packed` replaces them.

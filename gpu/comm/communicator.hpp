@@ -25,6 +25,12 @@ class Communicator {
   // all holds size() blocks of local.size() bytes, rank order; `local` may be the caller's own block inside `all`.
   // Errors: timeout, unavailable (a peer is gone), cancelled (abort was called); `where` names the rank.
   virtual Result<void> all_gather(std::span<const std::byte> local, std::span<std::byte> all) = 0;
+  // Whether all_gather_on works here.
+  virtual bool reaches_devices() const noexcept { return false; }
+  // The same exchange of device memory, as a piece of work of `stream` (a cudaStream_t): returns before it is done, and
+  // may be captured into a graph. Errors: invalid_argument (sizes, or a group that reaches no devices), unavailable,
+  // cancelled.
+  virtual Result<void> all_gather_on(void* stream, std::span<const std::byte> local, std::span<std::byte> all);
   // Wakes every waiting rank with `cancelled`; may be called from any thread, any number of times.
   virtual void abort(const std::string& reason) = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "gpu/comm/communicator.hpp"
 #include "gpu/cuda/calls.hpp"
 #include "gpu/cuda/context.hpp"
 #include "gpu/cuda/exl3_calls.hpp"
@@ -28,6 +29,18 @@ class CudaOps final : public Ops {
   CudaUse use() const noexcept {
     return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations(),
             context_.graphs.captured(),    context_.graphs.started(),        context_.graphs.nodes()};
+  }
+
+  // Only groups that reach devices; a failed exchange is the stream's first error.
+  bool gather(Communicator& group, const Tensor& own, const Tensor& all) override {
+    if (!group.reaches_devices()) return false;
+    const auto exchange = [this](cudaStream_t stream, Communicator* ranks, const Tensor& from, const Tensor& to) {
+      if (auto done = ranks->all_gather_on(stream, bytes_of(from), bytes_of(to)); !done)
+        context_.stream.fail(done.error());
+      return cudaSuccess;
+    };
+    run("all gather", exchange, &group, own, all);
+    return true;
   }
 
   void observe(cuda::LaunchObserver* observer) noexcept { context_.stream.observe(observer); }

@@ -1,4 +1,5 @@
-// Communicators exchange host bytes: a backend with its own memory goes through a copy on each side.
+// Communicators exchange host bytes: a backend with its own memory goes through a copy on each side, unless it can
+// exchange on its device with this group.
 #include "gpu/model/rank_gather.hpp"
 
 namespace tandem::gpu {
@@ -7,6 +8,7 @@ Result<void> gather_over_ranks(const StepContext& step, const Tensor& own, const
   Memory& memory = step.ops().memory();
   Communicator& communicator = *step.model.communicator;
   if (memory.is_host()) return communicator.all_gather(bytes_of(own), bytes_of(all));
+  if (step.ops().gather(communicator, own, all)) return {};
   const Buffer sent = Buffer::host(bytes_of(own).size());
   const Buffer received = Buffer::host(bytes_of(all).size());
   if (auto ok = memory.download(own.data, {sent.data.get(), sent.bytes}); !ok) return ok;
