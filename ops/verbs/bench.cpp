@@ -10,6 +10,9 @@
 #include "ops/verb.hpp"
 #include "ops/verbs/bench_breakdown.hpp"
 #include "ops/verbs/bench_engram.hpp"
+#include "ops/verbs/bench_kernels.hpp"
+#include "ops/verbs/bench_prefill.hpp"
+#include "ops/verbs/bench_step.hpp"
 #include "ops/verbs/bench_throughput.hpp"
 
 namespace tandem::ops {
@@ -190,6 +193,9 @@ void add_bench(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("bench", "measure the speed of bare ranks and of the whole server");
   add_options(*verb, *arguments);
   add_bench_engram(*verb, run);
+  add_bench_kernels(*verb, run);
+  add_bench_step(*verb, run);
+  add_bench_prefill(*verb, run);
   verb->callback([arguments, verb, &run] {
     if (!verb->get_subcommands().empty()) return;  // it has set `run` already
     if (arguments->model.empty()) throw CLI::RequiredError("--model");

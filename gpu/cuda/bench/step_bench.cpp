@@ -1,0 +1,168 @@
+// Steps of one sequence: one row is a decode step, more are a verify burst; logits of all rows.
+//
+// Every row holds another random token, so rows choose their experts independently; a second line has one token in all
+// rows, whose experts agree as those of a burst may. `ms` is from one step's end to the next, the host's part included
+// where the device waits for it; `host us` what the host spends until a step is launched. Each figure is the mean of
+// `steps` steps behind some that are not counted.
+#include "gpu/cuda/bench/step_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ostream>
+
+#include "gpu/cuda/bench/random_shard.hpp"
+#include "gpu/cuda/bench/step_limit.hpp"
+#include "gpu/cuda/bench/stopwatch.hpp"
+#include "gpu/cuda/cuda_ops.hpp"
+
+namespace tandem::gpu::cuda::bench {
+namespace {
+
+constexpr int steps = 12, warm_steps = 6;
+constexpr std::int64_t spare_positions = 8192;  // for the steps behind the longest context
+
+using Clock = std::chrono::steady_clock;
+
+double micros_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+struct Measured {
+  double ms = 0, host_us = 0;
+  std::int64_t operations = 0, nodes = 0, allocations = 0, length = 0;
+};
+
+Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as_one) {
+  Ops& ops = *shard.model().ops;
+  for (int i = 0; i < warm_steps; ++i) {
+    if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
+  }
+  if (auto ok = ops.wait(); !ok) return ok.error();
+  const CudaUse before = use_of(ops);
+  Measured result;
+  const auto start = Clock::now();
+  for (int i = 0; i < steps; ++i) {
+    const auto begin = Clock::now();
+    if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
+    result.host_us += micros_since(begin) / steps;
+    if (auto ok = ops.wait(); !ok) return ok.error();
+  }
+  result.ms = micros_since(start) / 1e3 / steps;
+  const CudaUse after = use_of(ops);
+  result.operations = (after.operations - before.operations) / steps;
+  result.nodes = as_one ? after.graph_nodes : 0;
+  result.allocations = after.allocations - before.allocations;
+  result.length = shard.length();
+  return result;
+}
+
+// The limit of such a step, from the experts that one of them chose.
+Result<StepLimit> limit_of(RandomShard& shard, const CardLimits& card, int rows, Tokens tokens) {
+  ExpertCounter counter;
+  ForwardOptions options;
+  options.probe = &counter;
+  if (auto ok = shard.step(rows, rows, tokens, options, false); !ok) return ok.error();
+  if (auto ok = shard.model().ops->wait(); !ok) return ok.error();
+  return limit_of_step(shard.model(), card, rows, shard.length(), counter.distinct());
+}
+
+class Report {
+ public:
+  Report(std::ostream& out, bool json) : out_(out), json_(json) {}
+
+  void add(int rows, const char* kind, const Measured& m, const StepLimit& limit) const {
+    const double limit_ms = limit.seconds() * 1e3;
+    if (json_) {
+      out_ << fmt::format(
+          R"({{"bench":"step","rows":{},"context":{},"kind":"{}","ms":{:.4f},"host_us":{:.1f},"operations":{},)"
+          R"("nodes":{},"allocations":{},"bytes":{:.0f},"limit_ms":{:.4f},"times_limit":{:.3f},"blocks":{{)",
+          rows, m.length, kind, m.ms, m.host_us, m.operations, m.nodes, m.allocations, limit.bytes(), limit_ms,
+          m.ms / limit_ms);
+      for (const BlockLimit& block : limit.blocks) {
+        out_ << fmt::format(R"({}"{}":{{"bytes":{:.0f},"limit_ms":{:.4f}}})", &block == limit.blocks.data() ? "" : ",",
+                            block.name, block.bytes, block.seconds * 1e3);
+      }
+      out_ << "}}\n" << std::flush;
+      return;
+    }
+    out_ << fmt::format(
+                "M={:<3} context {:>7} {:11} {:8.3f} ms  host {:6.1f} us  {} operations, {} nodes, {} allocations; "
+                "{:.2f} "
+                "GB, limit {:.3f} ms, {:.2f} times it\n",
+                rows, m.length, kind, m.ms, m.host_us, m.operations, m.nodes, m.allocations, limit.bytes() / 1e9,
+                limit_ms, m.ms / limit_ms)
+         << std::flush;
+  }
+
+  void add_blocks(const StepLimit& limit) const {
+    if (json_) return;
+    for (const BlockLimit& block : limit.blocks) {
+      out_ << fmt::format("    {:10} {:7.3f} GB  limit {:6.3f} ms\n", block.name, block.bytes / 1e9,
+                          block.seconds * 1e3);
+    }
+  }
+
+ private:
+  std::ostream& out_;
+  bool json_;
+};
+
+Result<void> write_operations(RandomShard& shard, int rows, std::ostream& out, bool json) {
+  Stopwatch watch;
+  Ops& ops = *shard.model().ops;
+  observe_launches(ops, &watch);
+  auto done = shard.step(rows, rows, Tokens::random, {}, false);
+  if (done) done = ops.wait();
+  observe_launches(ops, nullptr);
+  if (done) watch.write(out, json);
+  return done;
+}
+
+// All kinds of steps at the sequence's present length.
+Result<void> bench_rows(RandomShard& shard, const CardLimits& card, int rows, const Report& report) {
+  const auto add = [&](const char* kind, Tokens tokens, bool as_one) -> Result<void> {
+    const auto limit = limit_of(shard, card, rows, tokens);
+    if (!limit) return limit.error();
+    const auto measured = time_steps(shard, rows, tokens, as_one);
+    if (!measured) return measured.error();
+    report.add(rows, kind, *measured, *limit);
+    if (as_one && tokens == Tokens::random && (rows == 1 || rows == 6)) report.add_blocks(*limit);
+    return {};
+  };
+  if (auto ok = add("graph", Tokens::random, true); !ok) return ok;
+  if (rows == 1) return add("launches", Tokens::random, false);
+  return add("one token", Tokens::one, true);
+}
+
+}  // namespace
+
+Result<void> bench_step(const StepBenchOptions& options, std::ostream& out) {
+  const auto card = measure_limits(0);
+  if (!card) return card.error();
+  write_limits(out, *card, options.json);
+  const std::int64_t longest = *std::max_element(options.contexts.begin(), options.contexts.end());
+  const auto start = Clock::now();
+  const int rows_most = *std::max_element(options.rows.begin(), options.rows.end());
+  auto shard = RandomShard::make({options.config, longest + spare_positions, rows_most});
+  if (!shard) return shard.error();
+  if (!options.json) {
+    out << fmt::format("random weights: {:.2f} GiB, caches {:.2f} GiB, in {:.1f} s\n",
+                       static_cast<double>((*shard)->model().weights.bytes) / (1 << 30),
+                       static_cast<double>((*shard)->cache_bytes()) / (1 << 30), micros_since(start) / 1e6);
+  }
+  const Report report(out, options.json);
+  for (const std::int64_t context : options.contexts) {
+    if (auto ok = (*shard)->extend(context, Tokens::random); !ok) return ok;
+    for (const int rows : options.rows) {
+      if (auto ok = bench_rows(**shard, *card, rows, report); !ok) return ok;
+      const bool is_edge = context == options.contexts.front() || context == longest;
+      if (!options.operations || !is_edge || (rows != 1 && rows != 6)) continue;
+      if (auto ok = write_operations(**shard, rows, out, options.json); !ok) return ok;
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem::gpu::cuda::bench

@@ -1,0 +1,72 @@
+// bench_cuda kernels | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations] [--quick]: the
+// measurements of `tandem bench` in a program that needs no actor framework.
+#include <cstring>
+#include <iostream>
+#include <string>
+
+#include "gpu/cuda/bench/kernel_bench.hpp"
+#include "gpu/cuda/bench/prefill_bench.hpp"
+#include "gpu/cuda/bench/step_bench.hpp"
+
+namespace {
+
+using namespace tandem;
+using namespace tandem::gpu::cuda::bench;
+
+struct Arguments {
+  std::string bench, config;
+  bool json = false, operations = false, quick = false;
+};
+
+Arguments read(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json") {
+      arguments.json = true;
+    } else if (word == "--operations") {
+      arguments.operations = true;
+    } else if (word == "--quick") {
+      arguments.quick = true;
+    } else {
+      (arguments.bench.empty() ? arguments.bench : arguments.config) = word;
+    }
+  }
+  return arguments;
+}
+
+Result<void> run(const Arguments& arguments) {
+  if (arguments.bench == "kernels") {
+    KernelBenchOptions options;
+    if (arguments.quick) options.rows = {1, 8, 64};
+    options.json = arguments.json;
+    return bench_kernels(options, std::cout);
+  }
+  if (arguments.bench == "step") {
+    StepBenchOptions options;
+    options.config = arguments.config;
+    if (arguments.quick) options.rows = {1, 6};
+    if (arguments.quick) options.contexts = {1024, 600000};
+    options.operations = arguments.operations;
+    options.json = arguments.json;
+    return bench_step(options, std::cout);
+  }
+  if (arguments.bench == "prefill") {
+    PrefillBenchOptions options;
+    options.config = arguments.config;
+    if (arguments.quick) options.chunks = {2048};
+    if (arguments.quick) options.positions = {0, 131072};
+    options.operations = arguments.operations;
+    options.json = arguments.json;
+    return bench_prefill(options, std::cout);
+  }
+  return Error{ErrorCode::invalid_argument, "bench_cuda", "'" + arguments.bench + "'", "kernels, step or prefill"};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto done = run(read(argc, argv));
+  if (!done) std::cerr << done.error().message() << '\n';
+  return done ? 0 : 1;
+}
