@@ -15,6 +15,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "engram/sha256.hpp"
 
@@ -88,6 +89,7 @@ class HashPool {
     for (std::size_t i = 0; i < std::min(wanted, files_.size()); ++i) threads.emplace_back([this] { work(); });
     watch();
     for (std::thread& thread : threads) thread.join();
+    tell_finished(std::exchange(finished_, {}));
     if (options_.progress) options_.progress(progress_);
     std::vector<Result<FileReceipt>> all;
     for (auto& result : results_) all.push_back(std::move(*result));
@@ -110,6 +112,7 @@ class HashPool {
       });
       const std::lock_guard lock(mutex_);
       results_[file].emplace(std::move(result));
+      finished_.push_back(file);
       if (++progress_.files_done == files_.size()) done_.notify_all();
     }
   }
@@ -118,17 +121,27 @@ class HashPool {
     const auto start = Clock::now();
     std::unique_lock lock(mutex_);
     while (!done_.wait_for(lock, report_every, [&] { return progress_.files_done == files_.size(); })) {
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      progress_.bytes_per_s = static_cast<double>(progress_.bytes_done) / seconds;
-      const auto left =
-          static_cast<double>(progress_.bytes_total - std::min(progress_.bytes_done, progress_.bytes_total));
-      progress_.eta_s = progress_.bytes_per_s > 0 ? left / progress_.bytes_per_s : 0;
+      measure(std::chrono::duration<double>(Clock::now() - start).count());
       const HashProgress now = progress_;
-      if (!options_.progress) continue;
+      const auto finished = std::exchange(finished_, {});
       lock.unlock();
-      const bool goes_on = options_.progress(now);
+      tell_finished(finished);
+      const bool goes_on = !options_.progress || options_.progress(now);
       lock.lock();
       is_stopped_ = is_stopped_ || !goes_on;
+    }
+  }
+
+  void measure(double seconds) {
+    progress_.bytes_per_s = static_cast<double>(progress_.bytes_done) / seconds;
+    const auto left = progress_.bytes_total - std::min(progress_.bytes_done, progress_.bytes_total);
+    progress_.eta_s = progress_.bytes_per_s > 0 ? static_cast<double>(left) / progress_.bytes_per_s : 0;
+  }
+
+  // A result is written once, before its file is listed as finished: it may be read without the lock.
+  void tell_finished(const std::vector<std::size_t>& finished) {
+    for (const std::size_t file : finished) {
+      if (options_.on_file && *results_[file]) options_.on_file(file, **results_[file]);
     }
   }
 
@@ -138,6 +151,7 @@ class HashPool {
   std::condition_variable done_;
   std::vector<std::size_t> order_;
   std::vector<std::optional<Result<FileReceipt>>> results_;
+  std::vector<std::size_t> finished_;  // not yet told
   HashProgress progress_;
   std::size_t next_ = 0;
   bool is_stopped_ = false;

@@ -44,6 +44,9 @@ struct HashOptions {
   int threads = 4;
   // Told twice a second and at the end, in the calling thread; returning false ends with `cancelled`.
   std::function<bool(const HashProgress&)> progress;
+  // Told about every hashed file soon after it is done, in the calling thread: what is known need not be lost when the
+  // process is stopped on the way. May be empty.
+  std::function<void(std::size_t file, const FileReceipt&)> on_file;
 };
 
 // Hashes one file. `on_bytes` hears of every piece that was read and ends the work by returning false; it may be empty.

@@ -40,18 +40,23 @@ class FolderHasher {
   std::vector<Result<FileReceipt>> hash(const std::vector<std::string>& paths) {
     std::vector<fs::path> files;
     for (const std::string& path : paths) files.push_back(folder_ / path);
-    auto results = hash_files(files, options_.hash);
-    for (std::size_t i = 0; i < paths.size(); ++i) {
-      if (results[i]) book_.note(paths[i], *results[i]);
-    }
-    if (auto saved = book_.save(); !saved) note_ = "; receipts could not be written: " + saved.error().message();
-    return results;
+    HashOptions hash = options_.hash;
+    hash.on_file = [&](std::size_t file, const FileReceipt& receipt) {
+      book_.note(paths[file], receipt);
+      save();
+    };
+    return hash_files(files, hash);
   }
 
   // What went wrong on the way without being a fault of the files.
   const std::string& note() const noexcept { return note_; }
 
  private:
+  // At once: whoever stops the program after ten minutes does not want to wait for them again.
+  void save() {
+    if (auto saved = book_.save(); !saved) note_ = "; receipts could not be written: " + saved.error().message();
+  }
+
   fs::path folder_;
   const HashCheckOptions& options_;
   ReceiptBook book_;

@@ -1,4 +1,4 @@
-// JSON in two places.
+// Books as JSON: read from both places, written to the first that takes them.
 #include "gpu/weights_files/receipts.hpp"
 
 #include <fmt/format.h>

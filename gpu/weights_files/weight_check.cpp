@@ -1,4 +1,4 @@
-// Making verdicts.
+// Makes verdicts: without faults a check passed, and a failed one stops loading unless its maker says otherwise.
 #include "gpu/weights_files/weight_check.hpp"
 
 #include <utility>
