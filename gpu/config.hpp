@@ -101,7 +101,7 @@ struct ModelConfig {
   DsparkConfig dspark;
   std::int64_t max_positions = 0;
   int bos_id = 0, eos_id = 1, pad_id = 2;
-  int image_token_id = -1;             // positions with it are dead for Engram
+  int image_token_id = -1;             // what every position of an image span carries
   bool has_vision = false;             // a vision_config is present: vision.* tensors may exist and are skipped
   bool low_precision_weights = false;  // quantization_config fp8/fp4: linears apply Q8 to their input
 

@@ -54,7 +54,7 @@ Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest
 
   std::vector<std::uint8_t> keep;
   keep.reserve(static_cast<std::size_t>(rows));
-  for (const std::int32_t token : step.rows.tokens()) keep.push_back(token == config.image_token_id ? 0 : 1);
+  for (std::int32_t row = 0; row < step.rows.rows(); ++row) keep.push_back(step.rows.is_image(row) ? 0 : 1);
   show_engram_gate(step, streams, keys_and_value, weights, keep);
   step.ops().engram_gate(streams, keys_and_value, weights, keep.data(), config, step.rounds());
   return {};

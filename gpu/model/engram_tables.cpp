@@ -64,12 +64,9 @@ EngramRequest::~EngramRequest() {
   for (const engram::Ticket ticket : tickets_) reader_->drop(ticket);
 }
 
-EngramTables::EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
+EngramTables::EngramTables(engram::TokenMap map, engram::Geometry geometry,
                            std::vector<std::unique_ptr<engram::RowStore>> stores, const engram::ReaderOptions& options)
-    : image_token_id_(config.image_token_id),
-      map_(std::move(map)),
-      geometry_(std::move(geometry)),
-      reader_(std::move(stores), options) {}
+    : map_(std::move(map)), geometry_(std::move(geometry)), reader_(std::move(stores), options) {}
 
 Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& config, const Checkpoint& checkpoint,
                                                          const EngramTableOptions& options) {
@@ -80,8 +77,8 @@ Result<std::unique_ptr<EngramTables>> EngramTables::open(const ModelConfig& conf
   if (!geometry) return geometry.error();
   auto stores = open_stores(config, checkpoint, *geometry, options);
   if (!stores) return stores.error();
-  return std::unique_ptr<EngramTables>(new EngramTables(config, std::move(*map), std::move(*geometry),
-                                                        std::move(*stores), reader_options(config, options.rows)));
+  return std::unique_ptr<EngramTables>(new EngramTables(std::move(*map), std::move(*geometry), std::move(*stores),
+                                                        reader_options(config, options.rows)));
 }
 
 std::size_t EngramTables::table_of(int layer) const noexcept {
@@ -97,11 +94,12 @@ Result<std::vector<engram::RowId>> EngramTables::row_ids(std::size_t table, cons
   std::vector<engram::ClassId> classes;
   for (const Segment& segment : rows.segments()) {
     const std::int64_t before = std::min<std::int64_t>(geometry_.look_back(), segment.first_position);
-    const auto tokens = segment.sequence->tokens().subspan(static_cast<std::size_t>(segment.first_position - before),
-                                                           static_cast<std::size_t>(before + segment.count));
+    const auto first = static_cast<std::size_t>(segment.first_position - before);
+    const auto end = static_cast<std::size_t>(segment.first_position + segment.count);
     classes.clear();
-    for (const std::int32_t token : tokens) {
-      classes.push_back(token == image_token_id_ ? engram::dead_class : map_.class_of(token));
+    for (std::size_t position = first; position < end; ++position) {
+      const bool is_image = segment.sequence->kinds()[position] == TokenKind::image;
+      classes.push_back(is_image ? engram::dead_class : map_.class_of(segment.sequence->tokens()[position]));
     }
     const std::span<const engram::ClassId> all(classes);
     const std::span<engram::RowId> out(ids.data() + static_cast<std::size_t>(segment.first_row) * columns,

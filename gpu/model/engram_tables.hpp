@@ -58,7 +58,7 @@ class EngramTables {
   const engram::TokenMap& token_map() const noexcept { return map_; }
   // Returns the index of an Engram layer among all Engram layers; requires that `layer` is one.
   std::size_t table_of(int layer) const noexcept;
-  // Row ids of every row of the batch for one table: [T, columns]; no_row at image tokens.
+  // Row ids of every row of the batch for one table: [T, columns]; no_row inside image spans.
   Result<std::vector<engram::RowId>> row_ids(std::size_t table, const RowBatch& rows) const;
   // Starts reading the rows of all tables.
   Result<EngramRequest> prefetch(const RowBatch& rows);
@@ -66,10 +66,9 @@ class EngramTables {
   Result<void> collect(const EngramRequest& request, std::size_t table, const Tensor& out);
 
  private:
-  EngramTables(const ModelConfig& config, engram::TokenMap map, engram::Geometry geometry,
-               std::vector<std::unique_ptr<engram::RowStore>> stores, const engram::ReaderOptions& options);
+  EngramTables(engram::TokenMap map, engram::Geometry geometry, std::vector<std::unique_ptr<engram::RowStore>> stores,
+               const engram::ReaderOptions& options);
 
-  int image_token_id_;
   engram::TokenMap map_;
   engram::Geometry geometry_;
   engram::Reader reader_;

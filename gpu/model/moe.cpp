@@ -7,10 +7,10 @@
 namespace tandem::gpu {
 namespace {
 
-// First row after `first` whose token is of the other kind (image or text).
+// First row after `first` that is of the other kind (image or text).
 std::int32_t run_end(const StepContext& step, std::int32_t first, bool image) {
   std::int32_t row = first;
-  while (row < step.rows.rows() && (step.rows.token(row) == step.config().image_token_id) == image) ++row;
+  while (row < step.rows.rows() && step.rows.is_image(row) == image) ++row;
   return row;
 }
 
@@ -20,10 +20,10 @@ Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape 
   const std::int32_t rows = step.rows.rows();
   const Routing routing{step.workspace.i32(rows, shape.experts_per_token),
                         step.workspace.f32(rows, shape.experts_per_token)};
-  const bool two_kinds = shape.image_bias && !weights.bias_vl.empty() && config.image_token_id >= 0;
+  const bool two_kinds = shape.image_bias && !weights.bias_vl.empty();
   RouterMargins margins(step, weights.gate, shape.experts_per_token);
   for (std::int32_t first = 0; first < rows;) {
-    const bool image = two_kinds && step.rows.token(first) == config.image_token_id;
+    const bool image = two_kinds && step.rows.is_image(first);
     const std::int32_t count = (two_kinds ? run_end(step, first, image) : rows) - first;
     const float* bias = image ? weights.bias_vl.data() : weights.bias.data();
     step.ops().route(input.slice_rows(first, count), weights.gate, bias, config.gate_temperature, config.routed_scaling,

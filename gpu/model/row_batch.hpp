@@ -26,7 +26,8 @@ class RowBatch {
   // Adds positions [first, first + count) of `sequence`, whose tokens it already holds.
   void add(SequenceState& sequence, std::int64_t first, std::int32_t count);
 
-  // Adds rows at positions from `first` on with these tokens, which the sequence does not hold: a draft block.
+  // Adds rows at positions from `first` on with these tokens, which the sequence does not hold: a draft block, always
+  // text.
   void add_block(SequenceState& sequence, std::int64_t first, std::span<const std::int32_t> tokens);
 
   std::int32_t rows() const noexcept { return static_cast<std::int32_t>(positions_.size()); }
@@ -36,11 +37,15 @@ class RowBatch {
   SequenceState& sequence(std::int32_t row) const noexcept { return *sequences_[static_cast<std::size_t>(row)]; }
   std::int64_t position(std::int32_t row) const noexcept { return positions_[static_cast<std::size_t>(row)]; }
   std::int32_t token(std::int32_t row) const noexcept { return tokens_[static_cast<std::size_t>(row)]; }
+  bool is_image(std::int32_t row) const noexcept { return kinds_[static_cast<std::size_t>(row)] == TokenKind::image; }
 
  private:
+  void add_rows(const Segment& segment, std::span<const std::int32_t> tokens);
+
   std::vector<Segment> segments_;
   std::vector<std::int64_t> positions_;
   std::vector<std::int32_t> tokens_;
+  std::vector<TokenKind> kinds_;
   std::vector<SequenceState*> sequences_;
 };
 

@@ -22,13 +22,14 @@ SequenceState::SequenceState(CachePools& pools, int lane, std::vector<std::int32
     placed_pages_.push_back(pools_.place_pages(lane_, pages_.size() - 1, table));
   }
   tokens_.reserve(static_cast<std::size_t>(capacity_));
+  kinds_.reserve(static_cast<std::size_t>(capacity_));
 }
 
 SequenceState::~SequenceState() {
   pools_.release(lane_, units_);
 }
 
-Result<void> SequenceState::append(std::span<const std::int32_t> ids) {
+Result<void> SequenceState::append(std::span<const std::int32_t> ids, TokenKind kind) {
   const auto count = static_cast<std::int64_t>(ids.size());
   if (count > pools_.layout().limits.chunk_rows_max) {
     return Error{ErrorCode::out_of_range, "rows of one step", std::to_string(count),
@@ -39,6 +40,7 @@ Result<void> SequenceState::append(std::span<const std::int32_t> ids) {
                  "at most " + std::to_string(capacity_)};
   }
   tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+  kinds_.resize(tokens_.size(), kind);
   written_ = std::max(written_, length());
   return {};
 }
@@ -50,6 +52,7 @@ Result<void> SequenceState::truncate(std::int64_t length) {
                  "0 or " + std::to_string(truncation_floor()) + " to " + std::to_string(this->length())};
   }
   tokens_.resize(static_cast<std::size_t>(length));
+  kinds_.resize(static_cast<std::size_t>(length));
   if (length == 0) written_ = 0;  // whatever the rings hold, nobody looks back at it
   return {};
 }

@@ -19,6 +19,13 @@ namespace tandem::gpu {
 
 class CachePools;
 
+// What a position is made of. It is a property of the position, never of the id: the id of an image placeholder that
+// stands in text, or that the model wrote itself, is a text token like any other.
+enum class TokenKind : std::uint8_t {
+  text,
+  image,  // inside an image span: dead for Engram, routed with bias_vl
+};
+
 class SequenceState {
  public:
   // Made by CachePools::open; returns its lane and pages when destroyed.
@@ -31,10 +38,11 @@ class SequenceState {
   std::int64_t length() const noexcept { return static_cast<std::int64_t>(tokens_.size()); }
   std::int64_t capacity() const noexcept { return capacity_; }
   std::span<const std::int32_t> tokens() const noexcept { return tokens_; }
+  std::span<const TokenKind> kinds() const noexcept { return kinds_; }  // of the same positions
 
-  // Adds ids at the end; a forward pass over their positions must follow. Errors: out_of_range beyond the capacity or
-  // beyond chunk_rows_max ids at once.
-  Result<void> append(std::span<const std::int32_t> ids);
+  // Adds ids of one kind at the end; a forward pass over their positions must follow. Errors: out_of_range beyond the
+  // capacity or beyond chunk_rows_max ids at once.
+  Result<void> append(std::span<const std::int32_t> ids, TokenKind kind = TokenKind::text);
   // Forgets every position >= length. Errors: out_of_range if length is larger than the present one, or neither 0 nor
   // at least truncation_floor().
   Result<void> truncate(std::int64_t length);
@@ -60,6 +68,7 @@ class SequenceState {
   std::vector<const std::int32_t*> placed_pages_;  // per source: the table in the pools' memory
   std::int64_t capacity_;
   std::vector<std::int32_t> tokens_;
+  std::vector<TokenKind> kinds_;
   std::int64_t written_ = 0;  // one past the highest position ever written
 };
 

@@ -12,18 +12,17 @@ BOOST_AUTO_TEST_SUITE(engram_module)
 BOOST_AUTO_TEST_CASE(both_layers_write_the_recorded_stream_and_leave_dead_positions_alone) {
   Rig& rig = shared_rig("s32");
   const auto keep = golden("engram", "keep").integers;
-  auto tokens = golden("engram", "tokens").integers;
-  // A position is dead because of its token.
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    if (keep[t] == 0) tokens[t] = rig.config().image_token_id;
-  }
+  const auto tokens = golden("engram", "tokens").integers;
   const auto rows = static_cast<std::int64_t>(tokens.size());
   const Golden row_ids = golden("engram", "row_ids"), stream = golden("engram", "stream");
   for (std::size_t table = 0; table < 2; ++table) {
     const int layer = table == 0 ? 1 : 4;
     const std::string name = "layer" + std::to_string(layer);
     const auto sequence = rig.open();
-    BOOST_REQUIRE(sequence->append(tokens).has_value());
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      const TokenKind kind = keep[t] == 0 ? TokenKind::image : TokenKind::text;
+      BOOST_REQUIRE(sequence->append(std::span(tokens).subspan(t, 1), kind).has_value());
+    }
     RowBatch batch;
     batch.add(*sequence, 0, static_cast<std::int32_t>(rows));
     Workspace workspace;

@@ -29,22 +29,28 @@ std::vector<std::int32_t> choices(Rig& rig, const std::vector<std::int32_t>& rec
 
 BOOST_AUTO_TEST_SUITE(greedy)
 
-BOOST_AUTO_TEST_CASE(fp32_writes_the_text_of_the_reference) {
-  const auto recorded = golden("decode", "fp32.p34.greedy_ids").integers;
-  BOOST_TEST(choices(shared_rig("fp32"), recorded) == recorded, boost::test_tools::per_element());
+// The text with quantised caches contains the id of an image placeholder, which is a token like any other there.
+BOOST_AUTO_TEST_CASE(fp32_activations_write_the_text_of_the_reference) {
+  for (const std::string numerics : {"fp32", "q32"}) {
+    const auto recorded = golden("decode", numerics + ".p34.greedy_ids").integers;
+    BOOST_TEST_CONTEXT(numerics) {
+      BOOST_TEST(choices(shared_rig(numerics), recorded) == recorded, boost::test_tools::per_element());
+    }
+  }
 }
 
-// Fed what the reference wrote, a mode with quantised caches chooses the same token unless a flipped bin, which stays
-// in the cache, has moved the logits. Measured: 47 (q32), 51 (s32) and 51 (noq8) of 57 are equal; the bound is a guard
-// against worse and proves no more than that: the FP32 case above is the evidence for the structure.
-BOOST_AUTO_TEST_CASE(quantised_caches_leave_most_choices_of_the_reference_alone) {
-  for (const std::string numerics : {"q32", "s32", "noq8"}) {
+// With rounded activations a flipped bin stays in the cache and moves later logits: two correct implementations choose
+// differently where the best two tokens are close, and only there.
+BOOST_AUTO_TEST_CASE(rounded_activations_change_only_the_close_choices_of_the_reference) {
+  for (const std::string numerics : {"s32", "noq8"}) {
     const auto recorded = golden("decode", numerics + ".p34.greedy_ids").integers;
+    const auto margins = golden("decode", numerics + ".p34.greedy_margin").values;
     const auto chosen = choices(shared_rig(numerics), recorded);
-    std::size_t equal = 0;
-    for (std::size_t i = 0; i < recorded.size(); ++i) equal += chosen[i] == recorded[i] ? 1 : 0;
-    BOOST_TEST_MESSAGE(numerics << ": " << equal << " of " << recorded.size() << " equal");
-    BOOST_TEST(equal >= 43U, numerics << ": " << equal);
+    for (std::size_t i = 0; i < recorded.size(); ++i) {
+      if (chosen[i] == recorded[i]) continue;
+      BOOST_TEST_MESSAGE(numerics << " choice " << i << " differs at a margin of " << margins[i]);
+      BOOST_TEST(margins[i] < 0.6F, numerics << " choice " << i);
+    }
   }
 }
 
