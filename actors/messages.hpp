@@ -5,8 +5,8 @@
 //   scheduler  --(plan_rows)--> decode, prefill; --(execute)--> every rank worker --> RankAnswer
 //   scheduler  --(deliver)--> request actors --> Verdict;  --(commit | drop)--> decode, prefill
 //   rank worker --(rank_state)--> node supervisor --(ranks_up | ranks_down)--> scheduler
-//   memory guard --(memory)--> node supervisor;  anyone --(inspect)--> any actor --> one-line JSON
-//   worker node --(hello)--> head supervisor --> Assignment (two processes only)
+//   anyone     --(inspect)--> any actor --> one-line JSON (the memory guard talks to nobody: it publishes what it
+//   samples) worker node --(hello)--> head supervisor --> Assignment (two processes only)
 //
 // Types marked local are shared by handle inside one node and never leave it; the rest cross nodes and are inspectable.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace tandem::actors {
 
-inline constexpr std::uint32_t protocol_version = 3;
+inline constexpr std::uint32_t protocol_version = 4;
 
 using TokenIds = std::shared_ptr<const std::vector<gpu::TokenId>>;
 
@@ -110,6 +110,7 @@ struct Hello {
 struct Assignment {
   std::string refusal;
   std::string run_id;
+  std::string link_token;  // what the ranks' tensor links show each other; a secret of the group, unlike the run id
   std::int32_t ranks = 0;
   std::string host;
   std::uint16_t port = 0;
@@ -139,7 +140,7 @@ typename Inspector::result_type inspect(Inspector& f, Hello& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Assignment& x) {
-  return f(caf::meta::type_name("tandem::Assignment"), x.refusal, x.run_id, x.ranks, x.host, x.port);
+  return f(caf::meta::type_name("tandem::Assignment"), x.refusal, x.run_id, x.link_token, x.ranks, x.host, x.port);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RankState& x) {
@@ -185,11 +186,9 @@ CAF_ADD_ATOM(tandem, tandem::actors, commit_atom, "commit")
 CAF_ADD_ATOM(tandem, tandem::actors, drop_atom, "drop")
 CAF_ADD_ATOM(tandem, tandem::actors, reset_atom, "reset")
 CAF_ADD_ATOM(tandem, tandem::actors, execute_atom, "execute")
-CAF_ADD_ATOM(tandem, tandem::actors, load_atom, "load")
 CAF_ADD_ATOM(tandem, tandem::actors, ranks_up_atom, "ranksup")
 CAF_ADD_ATOM(tandem, tandem::actors, ranks_down_atom, "ranksdown")
 CAF_ADD_ATOM(tandem, tandem::actors, rank_state_atom, "rankstate")
-CAF_ADD_ATOM(tandem, tandem::actors, memory_atom, "memory")
 CAF_ADD_ATOM(tandem, tandem::actors, hello_atom, "hello")
 CAF_ADD_ATOM(tandem, tandem::actors, start_atom, "start")
 CAF_ADD_ATOM(tandem, tandem::actors, drain_atom, "drain")

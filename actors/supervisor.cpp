@@ -98,10 +98,10 @@ void start_tcp(Self self) {
   group.size = state.options.ranks;
   group.host = state.options.fabric_host;
   group.port = state.options.rendezvous_port;
-  group.token = state.roster.run_id();
+  group.token = make_run_id();  // a name of its own: the run's is shown to whoever asks for the state
   group.timeout = state.options.collective_timeout;
   for (auto& [rank, promise] : state.hellos)
-    promise.deliver(Assignment{"", state.roster.run_id(), state.options.ranks, group.host, group.port});
+    promise.deliver(Assignment{"", state.roster.run_id(), group.token, state.options.ranks, group.host, group.port});
   state.hellos.clear();
   spawn_local(self, 0, [group](const std::atomic<bool>& stop) { return gpu::make_tcp_communicator(group, stop); });
 }
@@ -237,7 +237,7 @@ caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor
   SupervisorState& state = self->state;
   if (auto refusal = refusal_of(state, hello); !refusal.empty()) {
     spdlog::warn("rank {} is refused: {}", hello.rank, refusal);
-    return Assignment{refusal, "", 0, "", 0};
+    return Assignment{refusal, "", "", 0, "", 0};
   }
   if (is_taken(state, hello, node))
     return caf::make_error(caf::sec::runtime_error, fmt::format("rank {} is taken by another node", hello.rank));

@@ -60,7 +60,7 @@ void run_rank(Self self, const Assignment& assignment) {
   group.size = assignment.ranks;
   group.host = assignment.host;
   group.port = assignment.port;
-  group.token = assignment.run_id;
+  group.token = assignment.link_token;
   group.timeout = state.options.node.collective_timeout;
   RankWorkerOptions worker{
       state.options.rank,

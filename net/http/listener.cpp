@@ -86,11 +86,6 @@ Error bind_error(const tcp::endpoint& endpoint, const error_code& error) {
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  const auto address = parse_address(host);
-  return address && address->is_loopback();
-}
-
 struct Listener::Parts {
   Parts(Service& s, Limits l, int threads)
       : service(s), limits(l), bodies(l.bodies_bytes), gate(descriptor_bound(l.connections)) {

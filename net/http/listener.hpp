@@ -20,9 +20,6 @@ struct ListenAddress {
   std::uint16_t port = 8000;       // 0: any free one
 };
 
-// Returns whether only this machine can reach the address.
-bool is_loopback(const std::string& host);
-
 class Listener {
  public:
   // `service` must outlive the listener.
