@@ -4,7 +4,7 @@ find_package(Threads REQUIRED)
 # 1.81 or newer: Debian 12 has 1.81, Ubuntu 24.04 has 1.83.
 find_package(Boost 1.81 CONFIG REQUIRED COMPONENTS json)
 find_package(fmt REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(URING IMPORTED_TARGET liburing)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)

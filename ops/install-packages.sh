@@ -35,7 +35,8 @@ wanted() {
   local boost
   boost=$(boost_version)
   echo git g++ cmake ninja-build ccache mold pkg-config clang-format-14 curl python3 python3-numpy
-  echo libcaf-dev libssl-dev "libboost$boost-dev" "libboost-json$boost-dev" "libboost-test$boost-dev" "libboost-system$boost-dev"
+  echo libcaf-dev libssl-dev ca-certificates
+  echo "libboost$boost-dev" "libboost-json$boost-dev" "libboost-test$boost-dev" "libboost-system$boost-dev"
   echo libsimdjson-dev libibverbs-dev librdmacm-dev liburing-dev libpcre2-dev libutf8proc-dev
   echo libfmt-dev libcli11-dev libhwy-dev libspdlog-dev libsystemd-dev
   if $with_torch; then echo python3-torch; fi

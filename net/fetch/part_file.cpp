@@ -1,0 +1,152 @@
+// The journal's text: a line of identity, a line with the version, a line for each finished segment.
+#include "net/fetch/part_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "engram/durable_file.hpp"
+#include "engram/text_file.hpp"
+
+namespace tandem::net::fetch {
+namespace {
+
+constexpr std::uint64_t journal_bytes_max = std::uint64_t{64} << 20;
+constexpr std::string_view version_prefix = "version ";
+
+std::filesystem::path journal_path(const std::filesystem::path& final_path) {
+  return part_path(final_path).string() + ".journal";
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Takes a whole line off the front; nothing if its end is missing: a crash cut it.
+std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
+}
+
+std::optional<std::size_t> parse_segment(std::string_view line) {
+  std::size_t segment = 0;
+  const auto [end, failed] = std::from_chars(line.data(), line.data() + line.size(), segment);
+  if (failed != std::errc() || end != line.data() + line.size()) return std::nullopt;
+  return segment;
+}
+
+}  // namespace
+
+std::filesystem::path part_path(const std::filesystem::path& final_path) {
+  return final_path.parent_path() / (".tandem-" + final_path.filename().string() + ".part");
+}
+
+Result<PartFile> PartFile::open(const PartPlan& plan) {
+  auto file = engram::OutputFile::open(part_path(plan.final_path));
+  if (!file) return file.error();
+  const auto extent = file->extent();
+  if (!extent) return extent.error();
+  PartFile part(plan, std::move(*file));
+  if (extent->bytes == plan.bytes) part.read_journal();
+  if (!part.finished_.empty()) {
+    // Written anew, so that a cut line never stays in its middle.
+    if (auto begun = part.begin(std::string(part.version_)); !begun) return begun.error();
+    return part;
+  }
+  if (auto started = part.start_over(); !started) return started.error();
+  return part;
+}
+
+void PartFile::read_journal() {
+  const auto text = engram::read_text(journal_path(plan_.final_path), journal_bytes_max);
+  if (!text) return;
+  std::string_view rest = *text;
+  const auto identity = take_line(rest);
+  const auto version = take_line(rest);
+  if (!identity || *identity != plan_.identity || !version || !version->starts_with(version_prefix)) return;
+  version_ = version->substr(version_prefix.size());
+  while (const auto line = take_line(rest)) {
+    const auto index = parse_segment(*line);
+    if (!index || *index >= segments()) break;
+    finished_.insert(*index);
+  }
+}
+
+std::size_t PartFile::segments() const noexcept {
+  return static_cast<std::size_t>((plan_.bytes + plan_.segment_bytes - 1) / plan_.segment_bytes);
+}
+
+PartFile::Extent PartFile::segment(std::size_t index) const noexcept {
+  const std::uint64_t begin = index * plan_.segment_bytes;
+  return {begin, std::min(begin + plan_.segment_bytes, plan_.bytes)};
+}
+
+std::uint64_t PartFile::bytes_finished() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const std::size_t index : finished_) bytes += segment(index).end - segment(index).begin;
+  return bytes;
+}
+
+Result<void> PartFile::begin(const std::string& version) {
+  version_ = version;
+  if (segments() < 2) return {};
+  std::string text = fmt::format("{}\n{}{}\n", plan_.identity, version_prefix, version_);
+  for (const std::size_t index : finished_) text += fmt::format("{}\n", index);
+  const auto path = journal_path(plan_.final_path);
+  journal_.reset();
+  auto whole = engram::DurableFile::create(path);
+  if (!whole) return whole.error();
+  if (auto written = whole->append(bytes_of(text)); !written) return written;
+  if (auto committed = whole->commit(); !committed) return committed;
+  auto opened = engram::OutputFile::open(path);
+  if (!opened) return opened.error();
+  journal_.emplace(std::move(*opened));
+  journal_end_ = text.size();
+  return {};
+}
+
+Result<void> PartFile::finish_segment(std::size_t index) {
+  if (auto synced = file_.sync(); !synced) return synced;
+  if (journal_) {
+    const std::string line = fmt::format("{}\n", index);
+    if (auto written = journal_->write_at(journal_end_, bytes_of(line)); !written) return written;
+    journal_end_ += line.size();
+    if (auto synced = journal_->sync(); !synced) return synced;
+  }
+  finished_.insert(index);
+  return {};
+}
+
+Result<void> PartFile::remove_journal() const {
+  std::error_code failed;
+  const auto path = journal_path(plan_.final_path);
+  std::filesystem::remove(path, failed);
+  if (failed) return Error{ErrorCode::io, path.string(), "remove: " + failed.message(), ""};
+  return engram::sync_folder_of(path);
+}
+
+// The journal goes first: one that outlived its bytes would pass off empty segments as finished.
+Result<void> PartFile::start_over() {
+  journal_.reset();
+  finished_.clear();
+  version_.clear();
+  if (auto removed = remove_journal(); !removed) return removed;
+  if (auto emptied = file_.resize(0); !emptied) return emptied;
+  return file_.resize(plan_.bytes);
+}
+
+Result<void> PartFile::publish() {
+  if (auto synced = file_.sync(); !synced) return synced;
+  std::error_code failed;
+  std::filesystem::rename(part_path(plan_.final_path), plan_.final_path, failed);
+  if (failed) return Error{ErrorCode::io, plan_.final_path.string(), "rename to: " + failed.message(), ""};
+  journal_.reset();
+  return remove_journal();
+}
+
+}  // namespace tandem::net::fetch

@@ -1,0 +1,107 @@
+// A server may stop early, say one length and send another, or send more than was asked for: no byte beyond the piece
+// is written, and none of an answer that was too long counts.
+#include "net/fetch/piece_attempt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem::net::fetch {
+namespace {
+
+using Kind = Verdict::Kind;
+
+Verdict verdict_of(const Error& error) {
+  return {is_transient(error) ? Kind::retry : Kind::failed, 0, error, {}};
+}
+
+// A signed address expires; the one that led to it does not.
+bool may_have_expired(int status) {
+  return status == 400 || status == 401 || status == 403 || status == 404 || status == 410;
+}
+
+// The bytes from `at` on do not count.
+void drop_received(FileTask& file, Piece& piece, std::uint64_t at) {
+  file.received -= piece.at - at;
+  piece.at = at;
+}
+
+Request request_for(const FileTask& file, const Piece& piece) {
+  Request request{file.address(), false, std::nullopt, ""};
+  if (!file.is_whole) {
+    request.range = ByteRange{piece.at, piece.end - 1};
+    request.if_range = file.version;
+  }
+  return request;
+}
+
+}  // namespace
+
+Awaitable<Verdict> PieceAttempt::run(FileTask& file, Piece& piece) {
+  if (file.is_whole) drop_received(file, piece, 0);
+  const Request request = request_for(file, piece);
+  const bool was_resolved = file.resolved.has_value();
+  auto reply = co_await client_.ask(request);
+  if (!reply) {
+    file.resolved.reset();
+    co_return verdict_of(reply.error());
+  }
+  if (was_resolved && may_have_expired(reply->head.status)) {
+    file.resolved.reset();
+    co_return Verdict{Kind::retry, 0, {ErrorCode::unavailable, file.job.entry.path, "the address expired", ""}, {}};
+  }
+  // The version is that of now: another piece may have been the first while this one waited for its answer.
+  const Wanted wanted{file.job.entry.path, file.job.entry.bytes, request.range, file.is_whole ? "" : file.version};
+  const Verdict verdict = judge(reply->head, wanted);
+  if (verdict.kind != Kind::take || !file.is_current(piece)) co_return verdict;
+  if (!reply->url.has_origin_of(file.job.url) || reply->url.target != file.job.url.target) file.resolved = reply->url;
+  if (auto noted = co_await note_version(file, version_of(reply->head)); !noted) co_return verdict_of(noted.error());
+  co_return co_await receive(file, piece, std::move(*reply), verdict.bytes);
+}
+
+// The first answer says which version all others must be of.
+Awaitable<Result<void>> PieceAttempt::note_version(FileTask& file, std::string version) {
+  if (file.has_version) co_return Result<void>{};
+  file.has_version = true;
+  file.version = version;
+  const auto begin = [&] { return file.part->begin(version); };
+  co_return co_await run_on(session_.disk(), begin);
+}
+
+Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply reply, std::uint64_t bytes) {
+  const std::string& name = file.job.entry.path;
+  const std::uint64_t first = piece.at;
+  const std::uint64_t end = piece.at + bytes;
+  while (piece.at < end) {
+    const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(block_.size(), end - piece.at));
+    const auto got = co_await reply.connection->read_some(std::span(block_).first(room));
+    if (!file.is_current(piece)) co_return Verdict{};
+    if (!got) co_return verdict_of({got.error().code, name, got.error().message(), ""});
+    if (*got == 0) {
+      co_return Verdict{Kind::retry,
+                        0,
+                        {ErrorCode::unavailable, name, fmt::format("an answer of {} bytes", piece.at - first),
+                         fmt::format("{} bytes", bytes)},
+                        {}};
+    }
+    if (auto written = file.part->write_at(piece.at, std::span(block_).first(*got)); !written)
+      co_return verdict_of(written.error());
+    piece.at += *got;
+    file.received += *got;
+    received_(*got);
+  }
+  if (co_await has_more(reply)) {
+    drop_received(file, piece, first);
+    co_return Verdict{Kind::retry, 0, {ErrorCode::unavailable, name, "more bytes than announced", ""}, {}};
+  }
+  client_.give_back(std::move(reply));
+  co_return Verdict{Kind::take, bytes, {}, {}};
+}
+
+// An error here costs the connection, not the bytes.
+Awaitable<bool> PieceAttempt::has_more(Reply& reply) {
+  const auto got = co_await reply.connection->read_some(std::span(block_).first(1));
+  co_return got&&* got > 0;
+}
+
+}  // namespace tandem::net::fetch

@@ -1,0 +1,43 @@
+// VerifiedFiles: which files of the folder are the ones that the manifest lists: from an earlier run, placed by hand,
+// or received by this one. What was hashed gets a receipt and is not read again.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+#include "gpu/weights_files/manifest.hpp"
+#include "gpu/weights_files/receipts.hpp"
+
+namespace tandem::net::fetch {
+
+struct PresentFile {
+  enum class State { absent, other, right };
+  State state = State::absent;
+  std::string sha256;  // of `right`
+  std::string reason;  // of `other`: "N bytes instead of M", "another hash"
+};
+
+// Thread-safe.
+class VerifiedFiles {
+ public:
+  explicit VerifiedFiles(std::filesystem::path folder)
+      : folder_(std::move(folder)), book_(gpu::ReceiptBook::open(folder_, {})) {}
+
+  // Compares size, then hash (size alone where the manifest has no hash). Errors: io (among them: not a regular file),
+  // cancelled (`stop`).
+  Result<PresentFile> look_at(const gpu::ManifestEntry& entry, const std::stop_token& stop);
+  // A file was hashed in this state and is now at its place. Errors: io.
+  Result<void> note(const std::string& path, const gpu::FileReceipt& receipt);
+
+ private:
+  std::filesystem::path folder_;
+  std::mutex mutex_;  // guards the book
+  gpu::ReceiptBook book_;
+};
+
+// Hashes a file. Errors: not_found, io, mismatch (changed meanwhile), cancelled (`stop`).
+Result<gpu::FileReceipt> hash_until_stopped(const std::filesystem::path& path, const std::stop_token& stop);
+
+}  // namespace tandem::net::fetch
