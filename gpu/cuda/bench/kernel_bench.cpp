@@ -105,7 +105,8 @@ class Report {
     if (json_) {
       out_ << fmt::format(
           R"({{"bench":"kernels","matrix":"{}","inputs":{},"outputs":{},"bits":{},"rows":{},"us":{:.3f},)"
-          R"("product_us":{:.3f},"bytes":{:.0f},"bytes_per_s":{:.4g},"of_copy":{:.4f},"of_decode":{:.4f},"of_nearer":{:.4f},"public_us":{}}})"
+          R"("product_us":{:.3f},"bytes":{:.0f},"bytes_per_s":{:.4g},"of_copy":{:.4f},"of_decode":{:.4f},)"
+          R"("of_nearer":{:.4f},"public_us":{}}})"
           "\n",
           f.name, c.inputs, c.outputs, c.bits, f.rows, f.us, f.product_us, f.bytes, rate, of_copy, of_decode,
           rate / limits_.of(c.bits), c.public_us > 0 ? fmt::format("{}", c.public_us) : "null");
