@@ -87,6 +87,9 @@ std::optional<int> TandemProcess::wait_for_exit(std::chrono::milliseconds limit)
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) == pid_) {
       exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      // Its last words may still be in the pipe.
+      std::unique_lock lock{mutex_};
+      changed_.wait_for(lock, std::chrono::seconds(10), [this] { return is_over_; });
       return exit_code_;
     }
     const auto left = deadline - std::chrono::steady_clock::now();
