@@ -42,11 +42,17 @@ Result<void> read_scales(TensorStream& stream, const TensorPlace& place, Range r
 
 }  // namespace
 
-Result<Linear> load_exl3(TensorStream& stream, const Exl3Place& place, const Exl3Wanted& wanted, const Exl3Part& part) {
+Result<Exl3Part> stored_part(const Exl3Place& place, const Exl3Wanted& wanted, const Exl3Part& part) {
   const Result<Range> inputs = whole_blocks(place, "inputs", part.inputs, wanted.k);
   if (!inputs) return inputs.error();
   const Result<Range> outputs = whole_blocks(place, "outputs", part.outputs, wanted.n);
   if (!outputs) return outputs.error();
+  return Exl3Part{*outputs, *inputs};
+}
+
+Result<Linear> load_exl3(TensorStream& stream, const Exl3Place& place, const Exl3Wanted& wanted, const Exl3Part& part) {
+  const Result<Exl3Part> stored = stored_part(place, wanted, part);
+  if (!stored) return stored.error();
   if (auto marker = check_marker(place); !marker) return marker.error();
   Linear linear;
   linear.name = wanted.module;
@@ -55,18 +61,20 @@ Result<Linear> load_exl3(TensorStream& stream, const Exl3Place& place, const Exl
   linear.n = part.outputs.count;
   linear.k = part.inputs.count;
   const std::int64_t tile_bytes = 2 * place.form.tile_words();
-  const std::int64_t strip_bytes = inputs->count / tile_side * tile_bytes;
-  linear.codes = Buffer::host(static_cast<std::size_t>(outputs->count / tile_side * strip_bytes));
+  const std::int64_t strip_bytes = stored->inputs.count / tile_side * tile_bytes;
+  linear.codes = Buffer::host(static_cast<std::size_t>(stored->outputs.count / tile_side * strip_bytes));
   std::vector<ColumnTarget> strips;
-  for (std::int64_t first = 0; first < outputs->count; first += tile_side) {
-    strips.push_back({{outputs->first + first, tile_side}, linear.codes.data.get() + first / tile_side * strip_bytes});
+  for (std::int64_t first = 0; first < stored->outputs.count; first += tile_side) {
+    strips.push_back(
+        {{stored->outputs.first + first, tile_side}, linear.codes.data.get() + first / tile_side * strip_bytes});
   }
   const PlaneLayout tiles{tile_side, tile_side, tile_bytes};
-  if (auto done = stream.read_into(place.trellis, tiles, *inputs, strips); !done) return done.error();
-  linear.scales = Buffer::host(static_cast<std::size_t>(2 * (inputs->count + outputs->count)));
+  if (auto done = stream.read_into(place.trellis, tiles, stored->inputs, strips); !done) return done.error();
+  linear.scales = Buffer::host(static_cast<std::size_t>(2 * (stored->inputs.count + stored->outputs.count)));
   auto* scales = linear.scales.as<std::uint16_t>();
-  if (auto done = read_scales(stream, place.suh, *inputs, scales); !done) return done.error();
-  if (auto done = read_scales(stream, place.svh, *outputs, scales + inputs->count); !done) return done.error();
+  if (auto done = read_scales(stream, place.suh, stored->inputs, scales); !done) return done.error();
+  if (auto done = read_scales(stream, place.svh, stored->outputs, scales + stored->inputs.count); !done)
+    return done.error();
   return linear;
 }
 

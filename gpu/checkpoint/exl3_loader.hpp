@@ -15,6 +15,10 @@ struct Exl3Part {
   Range outputs, inputs;
 };
 
+// Returns the part in stored channels, which are padded to whole blocks at the matrix's own end. Errors:
+// invalid_argument (a cut through a block).
+Result<Exl3Part> stored_part(const Exl3Place& place, const Exl3Wanted& wanted, const Exl3Part& part);
+
 // Streams the part into memory, the tiles of 16 outputs side by side (see gpu/linear.hpp); signs of older files become
 // scales of one. `wanted` is what find_exl3 was asked for. Errors: those of TensorStream and check_marker;
 // invalid_argument (a cut through a block).

@@ -1,5 +1,4 @@
-// The walk over all weights, in the order of the forward pass. What is cut how is said here by the name of the loading
-// function: `whole` is replicated, `rows` is cut by outputs, `columns` by inputs, `row_groups` by groups of heads.
+// Checks first, then one walk over all weights (weight_walk.hpp) with a loader that streams each of them.
 #include "gpu/checkpoint/loader.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 
 #include "gpu/checkpoint/inventory.hpp"
 #include "gpu/checkpoint/matrix_loader.hpp"
+#include "gpu/checkpoint/weight_walk.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -46,103 +46,6 @@ std::uint64_t file_bytes(const Checkpoint& checkpoint, std::span<const ExpectedT
   return bytes;
 }
 
-void load_hyper_connection(MatrixLoader& load, HyperConnection& into, const std::string& prefix) {
-  load.plain(into.fn, prefix + "_fn");
-  load.plain(into.base, prefix + "_base");
-  load.plain(into.scale, prefix + "_scale");
-}
-
-void load_expert(MatrixLoader& load, ExpertWeights& into, const std::string& prefix) {
-  load.rows(into.w1, prefix + ".w1");
-  load.rows(into.w3, prefix + ".w3");
-  load.columns(into.w2, prefix + ".w2");
-}
-
-void load_moe(MatrixLoader& load, MoeWeights& into, const std::string& prefix, int experts) {
-  load.whole(into.gate, prefix + "gate");
-  load.plain(into.bias, prefix + "gate.bias");
-  load.plain_optional(into.bias_vl, prefix + "gate.bias_vl");
-  into.experts.resize(static_cast<std::size_t>(experts));
-  for (int e = 0; e < experts && !load.error(); ++e) {
-    load_expert(load, into.experts[static_cast<std::size_t>(e)], fmt::format("{}experts.{}", prefix, e));
-  }
-  load_expert(load, into.shared, prefix + "shared_experts");
-}
-
-void load_attention(MatrixLoader& load, AttentionWeights& into, const std::string& prefix, int groups) {
-  load.whole(into.wq_a, prefix + "wq_a");
-  load.plain(into.q_norm, prefix + "q_norm.weight");
-  load.rows(into.wq_b, prefix + "wq_b");
-  load.whole(into.wkv, prefix + "wkv");
-  load.plain(into.kv_norm, prefix + "kv_norm.weight");
-  load.plain_rows(into.sink, prefix + "attn_sink");
-  load.row_groups(into.wo_a, prefix + "wo_a", groups);
-  load.columns(into.wo_b, prefix + "wo_b");
-}
-
-// What a KV source and an index source have besides attention.
-void load_sources(MatrixLoader& load, AttentionWeights& into, const std::string& prefix, const LayerRole& role) {
-  if (role.is_kv_source()) {
-    load.whole(into.compressor.wkv, prefix + "compressor.wkv");
-    if (role.ratio == 2) load.whole(into.compressor.wgate, prefix + "compressor.wgate");
-    load.plain(into.compressor.norm, prefix + "compressor.norm.weight");
-  }
-  if (!role.is_index_source()) return;
-  load.whole(into.indexer.wq_b, prefix + "indexer.wq_b");
-  load.whole(into.indexer.weights_proj, prefix + "indexer.weights_proj");
-  if (!role.is_kv_source()) return;
-  load.whole(into.indexer.wk, prefix + "indexer.wk");
-  load.plain(into.indexer.k_norm, prefix + "indexer.k_norm.weight");
-}
-
-void load_block(MatrixLoader& load, BlockWeights& into, const std::string& prefix, const ModelConfig& config,
-                int experts) {
-  load.plain(into.attn_norm, prefix + "attn_norm.weight");
-  load.plain(into.ffn_norm, prefix + "ffn_norm.weight");
-  load_hyper_connection(load, into.hc_attn, prefix + "hc_attn");
-  load_hyper_connection(load, into.hc_ffn, prefix + "hc_ffn");
-  load_attention(load, into.attn, prefix + "attn.", config.o_groups);
-  load_moe(load, into.moe, prefix + "ffn.", experts);
-}
-
-void load_layer(MatrixLoader& load, BlockWeights& into, const ModelConfig& config, const LayerRole& role) {
-  const std::string prefix = fmt::format("layers.{}.", role.layer);
-  if (role.has_engram) {
-    load.whole(into.engram.wkv, prefix + "engram.wkv");
-    load.plain(into.engram.q_weight, prefix + "engram.q_weight");
-    load.plain(into.engram.k_weight, prefix + "engram.k_weight");
-  }
-  load_block(load, into, prefix, config, config.experts);
-  load_sources(load, into.attn, prefix + "attn.", role);
-}
-
-void load_draft_network(MatrixLoader& load, DsparkWeights& into, const ModelConfig& config) {
-  into.stages.resize(static_cast<std::size_t>(config.dspark.stages));
-  for (int stage = 0; stage < config.dspark.stages; ++stage) {
-    load_block(load, into.stages[static_cast<std::size_t>(stage)], fmt::format("mtp.{}.", stage), config,
-               config.dspark.experts);
-  }
-  load.whole(into.main_proj, "mtp.0.main_proj");
-  load.plain(into.main_norm, "mtp.0.main_norm.weight");
-  const std::string last = fmt::format("mtp.{}.", config.dspark.stages - 1);
-  load.plain(into.norm, last + "norm.weight");
-  load.whole(into.markov_embed, last + "markov_head.embed");
-  load.rows(into.markov_head, last + "markov_head.head");
-  load.plain_optional(into.confidence, last + "confidence_head.proj.weight");
-}
-
-void load_all(MatrixLoader& load, ModelWeights& into, const ModelConfig& config, bool with_draft) {
-  load.whole(into.embed, "embed");
-  into.layers.resize(static_cast<std::size_t>(config.layers));
-  for (const LayerRole& role : config.roles) {
-    load_layer(load, into.layers[static_cast<std::size_t>(role.layer)], config, role);
-    if (load.error()) return;
-  }
-  load.plain(into.norm, "norm.weight");
-  load.rows(into.head, "head");
-  if (with_draft) load_draft_network(load, into.dspark, config);
-}
-
 }  // namespace
 
 Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const LoadRequest& request) {
@@ -160,7 +63,7 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfi
                       TensorStream(request.piece_bytes, request.stop));
     load.on_bytes([&meter](std::uint64_t bytes, const std::string& name) { meter.add(bytes, name); });
     ModelWeights weights;
-    load_all(load, weights, config, with_draft);
+    walk_weights(load, weights, config, with_draft);
     if (load.error()) return *load.error();
     weights.bytes = load.resident_bytes();
     return weights;

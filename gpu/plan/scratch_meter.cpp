@@ -1,0 +1,88 @@
+// Bounds in floats, one function an operation. Names in comments are the buffers that are meant.
+#include "gpu/plan/scratch_meter.hpp"
+
+#include "gpu/exl3/form.hpp"
+
+namespace tandem::gpu {
+namespace {
+
+// Of the device backend.
+constexpr std::int64_t device_score_floats = std::int64_t{16} << 20;  // score_budget of the indexer
+constexpr std::int64_t device_chunk_rows = 128;                       // rows of one pass over the experts
+constexpr std::int64_t device_linear_rows = 64;                       // rows rotated at a time for an EXL3 matrix
+constexpr std::int64_t device_split_heads = 1024;                     // rows x heads of attention in many blocks
+constexpr std::int64_t device_split_keys = 1024;                      // keys of such a row, at most
+constexpr std::int64_t device_slices = 8;                             // scales of a rotated row
+
+// Of the CPU backend.
+constexpr std::int64_t host_score_floats = std::int64_t{1} << 22;  // score_budget of the indexer
+constexpr std::int64_t host_wave_floats = std::int64_t{16} << 20;  // transformed inputs of one wave of experts
+constexpr std::int64_t host_panel_columns = 16;                    // panel_cols
+
+std::int64_t longest_row(const IndexCall& call) {
+  std::int64_t most = 0;
+  for (const IndexRow& row : call.rows) most = std::max<std::int64_t>(most, row.visible);
+  return most;
+}
+
+std::int64_t entries_of_rows(const IndexCall& call) {
+  std::int64_t sum = 0;
+  for (const IndexRow& row : call.rows) sum += row.visible;
+  return sum;
+}
+
+}  // namespace
+
+void ScratchMeter::linear(const Tensor& x, const Linear& weight, LinearMode mode) {
+  if (mode.q8 && weight.is_low_precision()) take(x.rows * x.cols);
+  if (weight.format != WeightFormat::exl3) return;
+  const std::int64_t inputs = exl3::padded_side(weight.k);
+  if (!is_device_) return take(x.rows * inputs);
+  take(std::min(x.rows, device_linear_rows) * (inputs / 2 + device_slices));
+}
+
+void ScratchMeter::attention(const AttentionCall& call) {
+  const std::int64_t heads = call.q.rows * call.heads;
+  if (is_device_) take(std::min(heads, device_split_heads) * device_split_keys);
+}
+
+// Rows are taken in groups within the budget, a longer row alone; a publishing layer also scores blocks.
+void ScratchMeter::index_select(const IndexCall& call) {
+  const std::int64_t budget = is_device_ ? device_score_floats : host_score_floats;
+  const std::int64_t scores = std::max(longest_row(call), std::min(entries_of_rows(call), budget));
+  const std::int64_t blocks = call.block_size > 0 ? scores / call.block_size : 0;
+  take(scores + blocks + 2 * static_cast<std::int64_t>(call.rows.size()));
+}
+
+void ScratchMeter::moe(const MoeCall& call) {
+  if (is_device_) return moe_on_device(call);
+  moe_on_host(call);
+}
+
+void ScratchMeter::moe_on_device(const MoeCall& call) {
+  const ExpertWeights& expert = call.weights->experts.front();
+  const std::int64_t rows = std::min(call.x.rows, device_chunk_rows), uses = rows * call.routing.ids.cols;
+  const std::int64_t width = call.x.cols, inter = expert.w1.n;
+  const auto slices = static_cast<std::int64_t>(expert.w2.slices.size());
+  const std::int64_t routed = 3 * uses * inter + slices * uses * width + uses * (width / 2 + device_slices) + 8 * uses;
+  const std::int64_t shared = 4 * rows * inter + slices * rows * width;
+  take(routed + shared + 2 * rows * width);  // and Q8 copies of the rows
+}
+
+void ScratchMeter::moe_on_host(const MoeCall& call) {
+  const ExpertWeights& expert = call.weights->experts.front();
+  const bool is_packed = expert.w1.format == WeightFormat::exl3;
+  const std::int64_t products = call.x.rows * (call.routing.ids.cols + 1), width = call.x.cols;
+  const std::int64_t panels = 2 * threads_ * products * (is_packed ? exl3::block_side : host_panel_columns);
+  const std::int64_t one_expert = 2 * call.x.rows * width;
+  const std::int64_t wave = is_packed ? std::max(std::min(2 * products * width, host_wave_floats), one_expert) : 0;
+  take(products * expert.w1.n + panels + wave + 2 * call.x.rows * width);
+}
+
+std::size_t ScratchMeter::bytes() const noexcept {
+  // The device's scratch is a Workspace: when it grows it may come to twice what one operation needed.
+  const std::int64_t factor = is_device_ ? 2 : 1;
+  return static_cast<std::size_t>(factor * floats_most_) * sizeof(float);
+}
+
+}  // namespace tandem::gpu
