@@ -22,6 +22,10 @@ bool is_this_machine(const Url& url) {
   return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
 }
 
+Reply make_reply(ReplyHead head, Url url, std::unique_ptr<Connection> connection) {
+  return {std::move(head), std::move(url), {}, std::move(connection)};
+}
+
 }  // namespace
 
 struct Client::Trust {
@@ -96,14 +100,14 @@ Awaitable<Result<Reply>> Client::ask_once(const Request& request) {
   // The server may have closed a kept connection meanwhile: that is no failed attempt.
   while (auto kept = take_idle(request.url)) {
     auto answer = co_await kept->ask(head);
-    if (answer) co_return Reply{std::move(*answer), request.url, {}, std::move(kept)};
+    if (answer) co_return make_reply(std::move(*answer), request.url, std::move(kept));
     if (answer.error().code != ErrorCode::unavailable) co_return answer.error();
   }
   auto opened = co_await Connection::open(request.url, limits_, trust_->context);
   if (!opened) co_return opened.error();
   auto answer = co_await (*opened)->ask(head);
   if (!answer) co_return answer.error();
-  co_return Reply{std::move(*answer), request.url, {}, std::move(*opened)};
+  co_return make_reply(std::move(*answer), request.url, std::move(*opened));
 }
 
 Result<Url> Client::redirected(const Url& from, const ReplyHead& head) const {
@@ -127,7 +131,8 @@ Awaitable<Result<Reply>> Client::ask(Request request) {
       co_return reply;
     }
     if (hops == limits_.redirects) {
-      co_return Error{ErrorCode::mismatch, asked, fmt::format("more than {} redirections", limits_.redirects), ""};
+      const Error circle{ErrorCode::mismatch, asked, fmt::format("more than {} redirections", limits_.redirects), ""};
+      co_return circle;
     }
     auto target = redirected(request.url, reply->head);
     if (!target) co_return target.error();

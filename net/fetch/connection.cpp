@@ -2,8 +2,8 @@
 #include "net/fetch/connection.hpp"
 
 #include <fmt/format.h>
-#include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
@@ -36,6 +36,13 @@ Error handshake_error(const Url& url, SSL* session, const error_code& error) {
   return {ErrorCode::mismatch, url.host_field(),
           fmt::format("its certificate is refused: {}", X509_verify_cert_error_string(verdict)),
           "a trusted certificate of this host (--ca-file FILE names further authorities)"};
+}
+
+// The certificate must be this host's, and a server of many hosts is told which one is meant.
+Result<void> expect_host(SSL* session, const std::string& host) {
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host.c_str()) == 1) return {};
+  if (SSL_set1_host(session, host.c_str()) == 1 && SSL_set_tlsext_host_name(session, host.c_str()) == 1) return {};
+  return Error{ErrorCode::bad_config, host, "no name that TLS can carry", "a host name"};
 }
 
 template <class Stream>
@@ -89,7 +96,8 @@ class StreamConnection final : public Connection {
         co_return head();
       }
     }
-    co_return Error{ErrorCode::unavailable, url_.host_field(), "interim answers without end", "an answer"};
+    const Error endless{ErrorCode::unavailable, url_.host_field(), "interim answers without end", "an answer"};
+    co_return endless;
   }
 
   ReplyHead head() const {
@@ -139,10 +147,7 @@ Awaitable<Result<std::unique_ptr<Connection>>> Connection::open(const Url& url, 
   if (!url.is_tls) co_return std::make_unique<StreamConnection<beast::tcp_stream>>(std::move(plain), url, limits);
   beast::ssl_stream<beast::tcp_stream> stream(std::move(plain), tls);
   SSL* session = stream.native_handle();
-  // The name is sent too, so that a server of many hosts shows the right certificate.
-  if (SSL_set_tlsext_host_name(session, url.host.c_str()) != 1)
-    co_return Error{ErrorCode::bad_config, url.host, "no name that TLS can carry", "a host name"};
-  stream.set_verify_callback(asio::ssl::host_name_verification(url.host));
+  if (auto expected = expect_host(session, url.host); !expected) co_return expected.error();
   beast::get_lowest_layer(stream).expires_after(limits.connect);
   if (auto [error] = co_await stream.async_handshake(asio::ssl::stream_base::client, as_values); error)
     co_return handshake_error(url, session, error);

@@ -174,6 +174,7 @@ FetchProgress Downloader::progress() const {
 
 // Waits before the next attempt; false when there will be none.
 Awaitable<bool> Downloader::retry(FileTask& file, const Verdict& verdict, Backoff& backoff) {
+  if (file.is_settled) co_return false;  // another piece of it was given up
   const auto wait = backoff.next(verdict.wait);
   if (!wait) {
     Error error = verdict.error;
@@ -213,6 +214,7 @@ Awaitable<void> Downloader::reset(FileTask& file) {
   if (!emptied) co_return give_up(file, emptied.error());
   file.lay_out();
   changed_.cancel();
+  if (file.is_complete()) co_await complete(file);  // an empty one
 }
 
 // All bytes are there: are they the right ones?
@@ -223,8 +225,9 @@ Awaitable<void> Downloader::complete(FileTask& file) {
   const auto receipt = co_await run_on(tools_.session.hashing(), hash);
   if (!receipt) co_return give_up(file, receipt.error());
   if (!job.entry.sha256.empty() && receipt->sha256 != job.entry.sha256) {
-    co_return co_await start_over(file,
-                                  {ErrorCode::mismatch, job.entry.path, "sha256 " + receipt->sha256, job.entry.sha256});
+    // Named, as elsewhere: g++ 12 destroys a braced temporary of an awaited expression twice.
+    const Error reason{ErrorCode::mismatch, job.entry.path, "sha256 " + receipt->sha256, job.entry.sha256};
+    co_return co_await start_over(file, reason);
   }
   const auto publish = [this, &file, &receipt]() -> Result<void> {
     if (auto published = file.part->publish(); !published) return published;
@@ -245,7 +248,7 @@ void Downloader::settle(FileTask& file) {
 
 void Downloader::give_up(FileTask& file, const Error& error) {
   if (file.is_settled || error.code == ErrorCode::cancelled) return;
-  file.invalidate();
+  file.drop_pending();  // what is in flight may still end well, and be of use to the next run
   say(error.message());
   if (!first_error_) first_error_ = error;
   settle(file);

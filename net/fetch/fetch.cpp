@@ -22,6 +22,16 @@ namespace {
 // Begins with ".tandem": no manifest may list it. Holds the address of the last fetch.
 constexpr const char* lock_name = ".tandem-fetch.lock";
 
+// A kill while the manifest was written leaves its temporary file, under a random name.
+void remove_stale_manifests(const std::filesystem::path& folder) {
+  const std::string prefix = std::string(gpu::manifest_file_name) + '.';
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) std::filesystem::remove(entry.path(), failed);
+  }
+}
+
 class Fetching {
  public:
   explicit Fetching(const FetchOptions& options) : options_(options), session_(options.stop) {}
@@ -71,6 +81,7 @@ Result<void> Fetching::lock_folder() {
     return Error{ErrorCode::unavailable, options_.folder.string(), "another fetch works on this folder", ""};
   if (!lock) return lock.error();
   lock_.emplace(std::move(*lock));
+  remove_stale_manifests(options_.folder);
   if (options_.from.empty()) {
     if (auto text = engram::read_text(path, 64 << 10)) source_ = *text;
     return {};
@@ -129,7 +140,7 @@ Result<void> Fetching::sort_out() {
   std::vector<std::string> left_out;
   for (Join& join : *joins) {
     left_out.push_back(join.whole.path);
-    const auto present = verified_->look_at(join.whole, session_.token());
+    const auto present = verified_->look_at(join.whole, options_.stop);
     if (!present) return present.error();
     if (present->state == PresentFile::State::right || options_.join_only) {
       for (const auto& part : join.parts) left_out.push_back(part.path);
@@ -175,13 +186,11 @@ Result<void> Fetching::fetch_files() {
 
 Result<void> Fetching::join_shards() {
   for (Join& join : joins_) {
-    options_.watch.say(fmt::format("{}: {} parts", join.whole.path, join.parts.size()));
-    const JoinOptions how{options_.keep_parts, command(), options_.stop};
+    const JoinOptions how{options_.keep_parts, command(), options_.watch.announce, options_.stop};
     auto joined = join_parts(options_.folder, join, *verified_, how);
     if (!joined) return joined.error();
     ++(joined->was_there ? report_.files_present : report_.files_joined);
     join.whole.sha256 = joined->sha256;
-    wanted_.push_back(join.whole);
   }
   return {};
 }
@@ -189,16 +198,14 @@ Result<void> Fetching::join_shards() {
 // The manifest that stays lists what the folder now holds: whole shards, no parts, and every hash.
 Result<FetchReport> Fetching::finish() {
   gpu::Manifest& manifest = listing_.manifest;
-  if (options_.join_only) {
-    const auto is_joined = [&](const gpu::ManifestEntry& entry) {
-      return std::ranges::any_of(joins_, [&](const Join& join) {
-        return join.whole.path == entry.path || std::ranges::count(join.parts, entry) > 0;
-      });
+  if (!options_.join_only) manifest.files = wanted_;
+  for (const Join& join : joins_) {
+    const auto belongs_to = [&](const gpu::ManifestEntry& entry) {
+      const auto is_same = [&](const gpu::ManifestEntry& part) { return part.path == entry.path; };
+      return is_same(join.whole) || std::ranges::any_of(join.parts, is_same);
     };
-    std::erase_if(manifest.files, is_joined);
-    manifest.files.insert(manifest.files.end(), wanted_.begin(), wanted_.end());
-  } else {
-    manifest.files = wanted_;
+    std::erase_if(manifest.files, belongs_to);
+    manifest.files.push_back(join.whole);
   }
   if (auto written = gpu::write_manifest(options_.folder, manifest); !written) return written.error();
   report_.revision = manifest.revision;

@@ -42,6 +42,8 @@ class FileTask {
   bool is_complete() const noexcept { return left_ == 0; }
   // Makes pieces in flight worthless and offers no further ones, until lay_out().
   void invalidate();
+  // Offers no further pieces.
+  void drop_pending() { pending_.clear(); }
   bool is_current(const Piece& piece) const noexcept { return piece.generation == generation_; }
   // Where to ask next: the address that a redirection led to, as long as that works.
   const Url& address() const noexcept { return resolved ? *resolved : job.url; }

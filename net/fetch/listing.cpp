@@ -34,12 +34,13 @@ std::string linked_hash(const Reply& reply) {
   return is_sha256(tag) ? tag : std::string();
 }
 
-std::optional<std::uint64_t> linked_size(const Reply& reply) {
+Result<std::uint64_t> linked_size(const Reply& reply, const std::string& path) {
   const std::string field = reply.first_field("X-Linked-Size");
   std::uint64_t bytes = 0;
   const auto [end, failed] = std::from_chars(field.data(), field.data() + field.size(), bytes);
   if (failed == std::errc() && end == field.data() + field.size()) return bytes;
-  return reply.head.content_length;
+  if (reply.head.content_length) return *reply.head.content_length;
+  return Error{ErrorCode::bad_format, path, "an answer without a size", "Content-Length"};
 }
 
 class Lister {
@@ -120,8 +121,8 @@ class Lister {
     Request request{listing_.base.child(path), true, std::nullopt, ""};
     const auto answer = co_await ask_small(client_, limits_, watch_, std::move(request));
     if (!answer) co_return answer.error();
-    const auto bytes = linked_size(answer->reply);
-    if (!bytes) co_return Error{ErrorCode::bad_format, path, "an answer without a size", "Content-Length"};
+    const auto bytes = linked_size(answer->reply, path);
+    if (!bytes) co_return bytes.error();
     listing_.manifest.files.push_back({std::move(path), *bytes, linked_hash(answer->reply)});
     co_return Result<void>{};
   }

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <system_error>
 
-#include "engram/durable_file.hpp"
 #include "engram/text_file.hpp"
 
 namespace tandem::net::fetch {
@@ -18,6 +17,10 @@ constexpr std::string_view version_prefix = "version ";
 
 std::filesystem::path journal_path(const std::filesystem::path& final_path) {
   return part_path(final_path).string() + ".journal";
+}
+
+std::filesystem::path fresh_journal_path(const std::filesystem::path& final_path) {
+  return journal_path(final_path).string() + ".new";
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -92,20 +95,30 @@ std::uint64_t PartFile::bytes_finished() const noexcept {
   return bytes;
 }
 
+// By a temporary file whose name is always the same: one that a kill left is written over, and goes with the journal.
+Result<engram::OutputFile> PartFile::replace_journal(const std::string& text) const {
+  const auto path = journal_path(plan_.final_path);
+  auto fresh = engram::OutputFile::open(fresh_journal_path(plan_.final_path));
+  if (!fresh) return fresh.error();
+  if (auto emptied = fresh->resize(0); !emptied) return emptied.error();
+  if (auto written = fresh->write_at(0, bytes_of(text)); !written) return written.error();
+  if (auto synced = fresh->sync(); !synced) return synced.error();
+  std::error_code failed;
+  std::filesystem::rename(fresh_journal_path(plan_.final_path), path, failed);
+  if (failed) return Error{ErrorCode::io, path.string(), "rename to: " + failed.message(), ""};
+  if (auto synced = engram::sync_folder_of(path); !synced) return synced.error();
+  return fresh;
+}
+
 Result<void> PartFile::begin(const std::string& version) {
   version_ = version;
   if (segments() < 2) return {};
   std::string text = fmt::format("{}\n{}{}\n", plan_.identity, version_prefix, version_);
   for (const std::size_t index : finished_) text += fmt::format("{}\n", index);
-  const auto path = journal_path(plan_.final_path);
   journal_.reset();
-  auto whole = engram::DurableFile::create(path);
-  if (!whole) return whole.error();
-  if (auto written = whole->append(bytes_of(text)); !written) return written;
-  if (auto committed = whole->commit(); !committed) return committed;
-  auto opened = engram::OutputFile::open(path);
-  if (!opened) return opened.error();
-  journal_.emplace(std::move(*opened));
+  auto written = replace_journal(text);
+  if (!written) return written.error();
+  journal_.emplace(std::move(*written));
   journal_end_ = text.size();
   return {};
 }
@@ -123,11 +136,12 @@ Result<void> PartFile::finish_segment(std::size_t index) {
 }
 
 Result<void> PartFile::remove_journal() const {
-  std::error_code failed;
-  const auto path = journal_path(plan_.final_path);
-  std::filesystem::remove(path, failed);
-  if (failed) return Error{ErrorCode::io, path.string(), "remove: " + failed.message(), ""};
-  return engram::sync_folder_of(path);
+  for (const auto& path : {journal_path(plan_.final_path), fresh_journal_path(plan_.final_path)}) {
+    std::error_code failed;
+    std::filesystem::remove(path, failed);
+    if (failed) return Error{ErrorCode::io, path.string(), "remove: " + failed.message(), ""};
+  }
+  return engram::sync_folder_of(plan_.final_path);
 }
 
 // The journal goes first: one that outlived its bytes would pass off empty segments as finished.

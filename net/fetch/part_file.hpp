@@ -62,6 +62,7 @@ class PartFile {
  private:
   PartFile(PartPlan plan, engram::OutputFile file) : plan_(std::move(plan)), file_(std::move(file)) {}
   void read_journal();
+  Result<engram::OutputFile> replace_journal(const std::string& text) const;
   Result<void> remove_journal() const;
 
   PartPlan plan_;

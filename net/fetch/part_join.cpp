@@ -148,6 +148,7 @@ Result<JoinOutcome> join_parts(const std::filesystem::path& folder, const Join& 
   JoinOutcome outcome{present->state == PresentFile::State::right, present->sha256};
   if (!outcome.was_there) {
     if (auto there = check_parts(folder, join, options.fetch_command); !there) return there.error();
+    if (options.announce) options.announce(fmt::format("{}: joining {} parts", join.whole.path, join.parts.size()));
     const auto path = folder / join.whole.path;
     auto out = PartFile::open({path, join.whole.bytes, std::max<std::uint64_t>(join.whole.bytes, 1), "joining"});
     if (!out) return out.error();

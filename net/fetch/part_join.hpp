@@ -24,7 +24,8 @@ Result<std::vector<Join>> find_joins(const gpu::Manifest& manifest);
 
 struct JoinOptions {
   bool keep_parts = false;
-  std::string fetch_command;  // what the user types to get what is missing
+  std::string fetch_command;                         // what the user types to get what is missing
+  std::function<void(const std::string&)> announce;  // told before bytes are copied; may be empty
   std::stop_token stop;
 };
 

@@ -15,6 +15,11 @@ Verdict verdict_of(const Error& error) {
   return {is_transient(error) ? Kind::retry : Kind::failed, 0, error, {}};
 }
 
+// The same, said of the file.
+Verdict verdict_of(const std::string& name, const Error& error) {
+  return verdict_of(Error{error.code, name, error.message(), ""});
+}
+
 // A signed address expires; the one that led to it does not.
 bool may_have_expired(int status) {
   return status == 400 || status == 401 || status == 403 || status == 404 || status == 410;
@@ -48,7 +53,7 @@ Awaitable<Verdict> PieceAttempt::run(FileTask& file, Piece& piece) {
   }
   if (was_resolved && may_have_expired(reply->head.status)) {
     file.resolved.reset();
-    co_return Verdict{Kind::retry, 0, {ErrorCode::unavailable, file.job.entry.path, "the address expired", ""}, {}};
+    co_return try_again(file.job.entry.path, "the address expired");
   }
   // The version is that of now: another piece may have been the first while this one waited for its answer.
   const Wanted wanted{file.job.entry.path, file.job.entry.bytes, request.range, file.is_whole ? "" : file.version};
@@ -76,14 +81,9 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
     const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(block_.size(), end - piece.at));
     const auto got = co_await reply.connection->read_some(std::span(block_).first(room));
     if (!file.is_current(piece)) co_return Verdict{};
-    if (!got) co_return verdict_of({got.error().code, name, got.error().message(), ""});
-    if (*got == 0) {
-      co_return Verdict{Kind::retry,
-                        0,
-                        {ErrorCode::unavailable, name, fmt::format("an answer of {} bytes", piece.at - first),
-                         fmt::format("{} bytes", bytes)},
-                        {}};
-    }
+    if (!got) co_return verdict_of(name, got.error());
+    if (*got == 0)
+      co_return try_again(name, fmt::format("an answer of {} bytes", piece.at - first), fmt::format("{} bytes", bytes));
     if (auto written = file.part->write_at(piece.at, std::span(block_).first(*got)); !written)
       co_return verdict_of(written.error());
     piece.at += *got;
@@ -92,10 +92,13 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
   }
   if (co_await has_more(reply)) {
     drop_received(file, piece, first);
-    co_return Verdict{Kind::retry, 0, {ErrorCode::unavailable, name, "more bytes than announced", ""}, {}};
+    co_return try_again(name, "more bytes than announced");
   }
   client_.give_back(std::move(reply));
-  co_return Verdict{Kind::take, bytes, {}, {}};
+  Verdict taken;
+  taken.kind = Kind::take;
+  taken.bytes = bytes;
+  co_return taken;
 }
 
 // An error here costs the connection, not the bytes.

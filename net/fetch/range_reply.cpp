@@ -28,7 +28,7 @@ bool take(std::string_view& text, std::string_view prefix) {
 }
 
 Verdict retry(const Wanted& wanted, std::string found, std::string expected) {
-  return {Kind::retry, 0, {ErrorCode::unavailable, wanted.name, std::move(found), std::move(expected)}, {}};
+  return try_again(wanted.name, std::move(found), std::move(expected));
 }
 
 Verdict fail(const Wanted& wanted, ErrorCode code, std::string found, std::string expected = {}) {
@@ -97,6 +97,10 @@ Verdict judge_refusal(const ReplyHead& head, const Wanted& wanted) {
 }
 
 }  // namespace
+
+Verdict try_again(std::string name, std::string found, std::string expected) {
+  return {Kind::retry, 0, {ErrorCode::unavailable, std::move(name), std::move(found), std::move(expected)}, {}};
+}
 
 std::optional<ContentRange> parse_content_range(std::string_view field) {
   ContentRange content;

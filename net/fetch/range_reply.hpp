@@ -41,6 +41,9 @@ struct Verdict {
   std::optional<std::chrono::seconds> wait;
 };
 
+// Returns the verdict `retry`.
+Verdict try_again(std::string name, std::string found, std::string expected = {});
+
 Verdict judge(const ReplyHead& head, const Wanted& wanted);
 
 // Returns what names this version of the file: the strong ETag, else the date of the last change, else nothing.

@@ -12,6 +12,10 @@
 namespace tandem::net::fetch {
 namespace {
 
+Error too_long(const std::string& name) {
+  return {ErrorCode::out_of_range, name, fmt::format("more than {} bytes", small_file_bytes_max), ""};
+}
+
 Awaitable<Result<std::string>> read_body(Connection& connection, const std::string& name) {
   std::string body;
   std::vector<std::byte> block(std::size_t{64} << 10);
@@ -20,9 +24,7 @@ Awaitable<Result<std::string>> read_body(Connection& connection, const std::stri
     if (!got) co_return got.error();
     if (*got == 0) co_return body;
     body.append(reinterpret_cast<const char*>(block.data()), *got);
-    if (body.size() > small_file_bytes_max) {
-      co_return Error{ErrorCode::out_of_range, name, fmt::format("more than {} bytes", small_file_bytes_max), ""};
-    }
+    if (body.size() > small_file_bytes_max) co_return too_long(name);
   }
 }
 

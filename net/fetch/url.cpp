@@ -42,6 +42,13 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+// "name://..." and not a relative address with such a thing in its query.
+bool has_scheme(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find("://"));
+  const auto is_name = [](char c) { return is_plain(c) && c != '/'; };
+  return name.size() < text.size() && std::ranges::all_of(name, is_name);
+}
+
 // Host and port of "host:port", "[v6]:port"; false if it is neither.
 bool split_authority(std::string_view authority, Url& url) {
   std::string_view host = authority, port = default_port(url.is_tls);
@@ -123,8 +130,7 @@ Result<Url> Url::follow(std::string_view location) const {
     whole = (is_tls ? "https:" : "http:") + whole;
   } else if (location.starts_with('/')) {
     whole = (is_tls ? "https://" : "http://") + host_field() + whole;
-  } else if (const std::size_t scheme = location.find("://");
-             scheme == std::string_view::npos || location.find('/') < scheme) {
+  } else if (!has_scheme(location)) {
     const std::string path = target.substr(0, target.find('?'));
     whole = (is_tls ? "https://" : "http://") + host_field() + path.substr(0, path.rfind('/') + 1) + whole;
   }
