@@ -29,7 +29,7 @@ std::vector<std::int32_t> choices(Rig& rig, const std::vector<std::int32_t>& rec
 
 BOOST_AUTO_TEST_SUITE(greedy)
 
-// The text with quantised caches contains the id of an image placeholder, which is a token like any other there.
+// The text with quantised caches contains the id that image spans carry: in text it is a token like any other.
 BOOST_AUTO_TEST_CASE(fp32_activations_write_the_text_of_the_reference) {
   for (const std::string numerics : {"fp32", "q32"}) {
     const auto recorded = golden("decode", numerics + ".p34.greedy_ids").integers;

@@ -1,7 +1,7 @@
 """Compares `tandem trace` with the oracle, prompt by prompt; exits 1 on disagreement.
 
 Usage: check_trace.py path/to/tandem. Prompts without roundings, where nothing but the order of sums may differ, and one with
-quantised caches that no rounding difference can reach. They contain the ids of image placeholders, noise, start and end: in a
+quantised caches that no rounding difference can reach. They contain the ids of image spans, noise, start and end: in a
 text these are tokens like any other.
 """
 import json
