@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   tandem::ops::add_bench(app, run);
   tandem::ops::add_pack(app, run);
   tandem::ops::add_quantize(app, run);
+  tandem::ops::add_fetch(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

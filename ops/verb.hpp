@@ -13,6 +13,7 @@ inline constexpr int exit_usage = 2;
 inline constexpr int exit_already_running = 3;
 inline constexpr int exit_peer_lost = 12;
 inline constexpr int exit_load_error = 14;
+inline constexpr int exit_interrupted = 130;
 
 // Each adds its subcommand to `app`; when it is chosen, `run` is set to what it does and returns the exit code.
 using Run = std::function<int()>;
@@ -22,5 +23,6 @@ void add_trace(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_pack(CLI::App& app, Run& run);
 void add_quantize(CLI::App& app, Run& run);
+void add_fetch(CLI::App& app, Run& run);
 
 }  // namespace tandem::ops
