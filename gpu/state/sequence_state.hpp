@@ -19,8 +19,8 @@ namespace tandem::gpu {
 
 class CachePools;
 
-// What a position is made of. It is a property of the position, never of the id: the id that image spans carry is, where
-// it stands in text or was written by the model itself, a token like any other.
+// What a position is made of. It is a property of the position, never of the id: where the id that image spans carry
+// stands in text, or was written by the model itself, it is a token like any other.
 enum class TokenKind : std::uint8_t {
   text,
   image,  // inside an image span: dead for Engram, routed with bias_vl
