@@ -22,6 +22,15 @@ Result<void> Ops::wait() {
   return {};
 }
 
+void Ops::linears(std::span<const LinearCall> calls) {
+  for (const LinearCall& call : calls) linear(call.x, *call.weight, call.mode, call.y);
+}
+
+void Ops::mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& norm, Tensor u, Tensor y) {
+  mhc_collapse(streams, pre, norm.round, u);
+  rmsnorm(u, *norm.weight, norm.eps, norm.round, y);
+}
+
 bool Ops::gather(Communicator&, const Tensor&, const Tensor&) {
   return false;
 }

@@ -42,6 +42,13 @@ struct LinearMode {
   bool round_output = true;  // round y to bf16
 };
 
+struct LinearCall {
+  Tensor x;
+  const Linear* weight = nullptr;
+  LinearMode mode;
+  Tensor y;
+};
+
 // What one query row attends to. Both lists may be empty only for the compressed part; a row always sees its own window
 // entry.
 struct AttentionRow {
@@ -104,6 +111,13 @@ struct MoeCall {
   Tensor out;
 };
 
+// The RMSNorm behind something else.
+struct RmsNorm {
+  const DenseF32* weight = nullptr;
+  double eps = 0;
+  bool round = true;
+};
+
 // One row copied inside the backend's memory.
 struct RowMove {
   const float* from = nullptr;
@@ -130,6 +144,12 @@ class Ops {
   // same comes again: a body that neither waits nor downloads is served best. Errors: those of `body`.
   virtual Result<void> run_as_one(const std::function<Result<void>()>& body) { return body(); }
 
+  // Issues what `body` does, which a backend may run beside the operations that follow, until join(side). Until then
+  // nobody else may write what it reads or touch what it writes. A body holds no other beside().
+  enum class Side { residual, branch };
+  virtual void beside(Side, const std::function<void()>& body) { body(); }
+  virtual void join(Side) {}
+
   // Gathers the blocks of all ranks in the order of operations, without a wait. Returns false, and does nothing, where
   // backend and group cannot do that together.
   virtual bool gather(Communicator& group, const Tensor& own, const Tensor& all);
@@ -155,6 +175,8 @@ class Ops {
   virtual void gather_rows(const Linear& table, std::span<const std::int32_t> ids, Tensor out) = 0;
   // y = x W^T.
   virtual void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor y) = 0;
+  // Linears of the same number of rows of which none reads what another one writes.
+  virtual void linears(std::span<const LinearCall> calls);
   // y[s*T + t] = x[t, slice s] W_s^T in FP32, unrounded, one block of T rows a slice; x is [T, k_local].
   virtual void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor y) = 0;
   // y = x * rsqrt(mean(x^2) + eps) * w, one rounding at the end if `round`.
@@ -166,6 +188,9 @@ class Ops {
   virtual void mhc_mix(const Tensor& streams, const HyperConnection& hc, const ModelConfig& config, HcMix out) = 0;
   // u = sum_j pre_j S_j, rounded if `round`.
   virtual void mhc_collapse(const Tensor& streams, const Tensor& pre, bool round, Tensor u) = 0;
+  // y = rmsnorm(u) of the collapsed streams, u rounded if `round`; `u` is memory for it, whose contents are undefined
+  // afterwards.
+  virtual void mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& norm, Tensor u, Tensor y);
   // S_k <- post_k y + sum_j comb[j][k] S_j, in place, rounded if `round`.
   virtual void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) = 0;
   // out = mean over streams, rounded if `round` (DSpark tap).

@@ -13,6 +13,7 @@
 #include <cfloat>
 
 #include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/key_tile.cuh"
 
 namespace tandem::gpu::cuda {
@@ -135,6 +136,7 @@ __device__ void store_head(const Head<parts>& head, const TileShape& shape, floa
 
 template <class Word, int parts>
 __global__ void __launch_bounds__(threads) attend_kernel(AttendCall call, float scale, TileShape shape) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ Shared shared;
   auto* tile = reinterpret_cast<Word*>(memory);
@@ -189,8 +191,7 @@ cudaError_t launch(cudaStream_t stream, const AttendCall& call) {
   constexpr int heads = warps / parts;
   const dim3 grid(static_cast<unsigned>(call.q.rows), static_cast<unsigned>((call.heads + heads - 1) / heads));
   const float scale = static_cast<float>(1.0 / sqrt(static_cast<double>(call.head_dim)));
-  attend_kernel<Word, parts><<<grid, threads, bytes, stream>>>(call, scale, shape);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, threads, 1, bytes}, attend_kernel<Word, parts>, call, scale, shape);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <cfloat>
 
 #include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/key_tile.cuh"
 
 namespace tandem::gpu::cuda {
@@ -62,6 +63,7 @@ __device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* til
 }
 
 __global__ void __launch_bounds__(score_threads) score_keys_kernel(AttendCall call, float scale, TileShape shape) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ const std::byte* places[key_block];
   __shared__ int selected;
@@ -162,6 +164,7 @@ __device__ float soften_row(float* p, std::int64_t total, float sink, bool round
 }
 
 __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall call) {
+  begin_dependent();
   extern __shared__ __align__(
       16) unsigned char memory[];  // places [keys_most], then exps [heads of the block, keys_most]
   __shared__ ValueShared shared;
@@ -237,13 +240,12 @@ cudaError_t attend_split(cudaStream_t stream, const AttendCall& call) {
   const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + key_block - 1) / key_block),
                         (heads + score_warps - 1) / score_warps);
   const float scale = static_cast<float>(1.0 / sqrt(static_cast<double>(wide_dim)));
-  score_keys_kernel<<<score_grid, score_threads, score_bytes, stream>>>(call, scale, shape);
-  if (status = cudaGetLastError(); status != cudaSuccess) return status;
+  status = launch_dependent(stream, {score_grid, score_threads, 1, score_bytes}, score_keys_kernel, call, scale, shape);
+  if (status != cudaSuccess) return status;
   const std::size_t value_bytes =
       static_cast<std::size_t>(call.keys_most) * (sizeof(const std::byte*) + value_warps * sizeof(float));
   const dim3 value_grid(rows, (heads + value_warps - 1) / value_warps, wide_dim / slice_channels);
-  add_values_kernel<<<value_grid, value_threads, value_bytes, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {value_grid, value_threads, 1, value_bytes}, add_values_kernel, call);
 }
 
 }  // namespace tandem::gpu::cuda

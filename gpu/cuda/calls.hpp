@@ -10,6 +10,7 @@ namespace tandem::gpu::cuda {
 Tensor linear_input(CudaContext& context, const Tensor& x, bool q8);
 
 void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearMode mode, const Tensor& y);
+void linears(CudaContext& context, std::span<const LinearCall> calls);
 void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
                     const Tensor& y);
 void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection& hc, const ModelConfig& config,

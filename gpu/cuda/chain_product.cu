@@ -9,6 +9,7 @@
 // Limit    the chain of K / 16 dependent multiply-adds: 2.6 us at 20480 on a Hopper card.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
 #include "gpu/cuda/chain_product.hpp"
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
@@ -89,6 +90,7 @@ struct ChainTile {
 
 template <WeightFormat format, int outputs, int rows, int piece>
 __global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::threads)) chain_kernel(ChainCall call) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char shared[];
   using Tile = ChainTile<format, outputs, rows, piece>;
   const Tile tile{call, blockIdx.x * std::int64_t{outputs}, blockIdx.y * std::int64_t{rows}, shared};
@@ -122,8 +124,8 @@ cudaError_t launch(cudaStream_t stream, const ChainCall& call) {
   const std::int64_t wanted = call.w.n + (call.squares.rows > 0 ? 1 : 0);
   const dim3 grid(static_cast<unsigned>((wanted + outputs - 1) / outputs),
                   static_cast<unsigned>((call.x.rows + rows - 1) / rows));
-  chain_kernel<format, outputs, rows, piece><<<grid, Tile::threads, Tile::shared_bytes, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, Tile::threads, 1, Tile::shared_bytes},
+                          chain_kernel<format, outputs, rows, piece>, call);
 }
 
 }  // namespace
@@ -133,9 +135,13 @@ bool is_chain(const Tensor& x, const Linear& weight) {
   return is_plain && weight.n <= outputs_most && weight.k >= inputs_least && matrix_of(weight, x).is_aligned;
 }
 
-// A square sum takes the row itself as its weights: one row a block.
+// A square sum takes the row itself as its weights: one row a block, which many rows cannot afford.
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call) {
-  if (call.format == WeightFormat::f32) return launch<WeightFormat::f32, 1, 1, 2560>(stream, call);
+  if (call.format == WeightFormat::f32) {
+    const bool is_wide = call.x.rows >= chain_rows_many && call.squares.rows == 0;
+    return is_wide ? launch<WeightFormat::f32, 8, 4, 512>(stream, call)
+                   : launch<WeightFormat::f32, 1, 1, 2560>(stream, call);
+  }
   if (call.x.rows == 1) return launch<WeightFormat::bf16, 8, 1, 1024>(stream, call);
   return launch<WeightFormat::bf16, 8, 4, 512>(stream, call);
 }

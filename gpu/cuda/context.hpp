@@ -19,15 +19,18 @@ struct CudaContext {
         stream(*owned),
         staging(stream, staging_bytes),
         memory(stream, staging),
-        scratch(memory),
+        scratches{Workspace(memory), Workspace(memory), Workspace(memory)},
         graphs(stream, staging) {}
 
   std::unique_ptr<Stream> owned;
   Stream& stream;
   Staging staging;
   DeviceMemory memory;
-  Workspace scratch;  // intermediate tensors inside one operation
+  Workspace scratches[1 + Stream::sides];  // of the stream and of its sides
   StepGraphs graphs;
+
+  // Intermediate tensors inside one operation: of the side that it goes to, since sides run at the same time.
+  Workspace& scratch() noexcept { return scratches[1 + stream.here()]; }
 
   // See Stream::run.
   template <class Launch, class... Arguments>

@@ -26,6 +26,12 @@ class CudaOps final : public Ops {
   Memory& memory() noexcept override { return context_.memory; }
   Result<void> wait() override { return context_.stream.wait(); }
   Result<void> run_as_one(const std::function<Result<void>()>& body) override { return context_.graphs.run(body); }
+  void beside(Side side, const std::function<void()>& body) override {
+    context_.stream.enter_side(static_cast<int>(side));
+    body();
+    context_.stream.leave_side();
+  }
+  void join(Side side) override { context_.stream.join(static_cast<int>(side)); }
   CudaUse use() const noexcept {
     return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations(),
             context_.graphs.captured(),    context_.graphs.started(),        context_.graphs.nodes()};
@@ -80,6 +86,7 @@ class CudaOps final : public Ops {
   void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor y) override {
     cuda::linear(context_, x, weight, mode, y);
   }
+  void linears(std::span<const LinearCall> calls) override { cuda::linears(context_, calls); }
   void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor y) override {
     cuda::partial_linear(context_, x, weight, mode, y);
   }
@@ -99,6 +106,12 @@ class CudaOps final : public Ops {
   void mhc_collapse(const Tensor& streams, const Tensor& pre, bool round, Tensor u) override {
     if (u.empty()) return;
     run("mhc collapse", cuda::collapse, streams, pre, round, u);
+  }
+  void mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& norm, Tensor u, Tensor y) override {
+    if (y.empty()) return;
+    if (y.cols > cuda::near_row_most) return Ops::mhc_input(streams, pre, norm, u, y);
+    const cuda::InputCall call{streams, pre, norm.weight->data(), static_cast<float>(norm.eps), norm.round, y};
+    run("mhc input", cuda::collapse_norm, call);
   }
   void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) override {
     if (y.empty()) return;
@@ -181,8 +194,8 @@ class CudaOps final : public Ops {
 
 Result<void> CudaOps::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) {
   if (sums.empty()) return {};
-  const Workspace::Scope scope(context_.scratch);
-  const Tensor found = context_.scratch.i32(2, sums.rows);
+  const Workspace::Scope scope(context_.scratch());
+  const Tensor found = context_.scratch().i32(2, sums.rows);
   const cuda::BestCall call{a, b, sums, found.row<float>(0), found.row<std::int32_t>(1)};
   run("best of sum", cuda::best_of_sum, call);
   const auto rows = static_cast<std::size_t>(sums.rows);

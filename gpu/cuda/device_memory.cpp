@@ -63,6 +63,7 @@ void DeviceMemory::upload(std::span<const std::byte> from, void* to) {
 
 Result<void> DeviceMemory::download(const void* from, std::span<std::byte> to) {
   if (stream_.is_walking()) return stream_.wait();  // refused
+  stream_.join();
   if (!to.empty() && stream_.is_sound()) {
     stream_.check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_.handle()), "download");
   }

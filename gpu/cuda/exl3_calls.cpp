@@ -61,21 +61,42 @@ Exl3Rows exl3_rows_of(const Tensor& rows) {
 
 Exl3Rotated exl3_rotated(CudaContext& context, std::int64_t rows, std::int64_t inputs) {
   // Two FP16 values take the place of one f32.
-  return {context.scratch.f32(rows, (inputs + 1) / 2).data, context.scratch.f32(rows, exl3_slices_max).row<float>(0)};
+  return {context.scratch().f32(rows, (inputs + 1) / 2).data,
+          context.scratch().f32(rows, exl3_slices_max).row<float>(0)};
+}
+
+bool is_exl3_set(std::span<const LinearCall> calls) {
+  if (calls.empty() || calls.size() > exl3_members_max) return false;
+  const Linear& first = *calls.front().weight;
+  return std::all_of(calls.begin(), calls.end(), [&](const LinearCall& call) {
+    const Linear& weight = *call.weight;
+    return weight.format == WeightFormat::exl3 && weight.n == first.n && weight.k == first.k &&
+           weight.exl3.bits == first.exl3.bits && weight.exl3.codebook == first.exl3.codebook;
+  });
+}
+
+void exl3_linears(CudaContext& context, std::span<const LinearCall> calls) {
+  const Workspace::Scope scope(context.scratch());
+  const std::int64_t all = calls.front().x.rows, most = std::min<std::int64_t>(all, exl3_rows_max);
+  const auto count = static_cast<std::int64_t>(calls.size());
+  Exl3Set set;
+  set.count = static_cast<std::int32_t>(count);
+  for (std::size_t i = 0; i < calls.size(); ++i) set.members[i].matrix = exl3_matrix_of(*calls[i].weight);
+  const Exl3Rotated scratch = exl3_rotated(context, count * most, set.members[0].matrix.shape.inputs);
+  for (std::int64_t first = 0; first < all; first += exl3_rows_max) {
+    const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, all - first);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      set.members[i].x = exl3_rows_of(calls[i].x.slice_rows(first, rows));
+      set.members[i].y = exl3_rows_of(calls[i].y.slice_rows(first, rows));
+      set.members[i].y.rounds = calls[i].mode.round_output;
+    }
+    context.run("exl3 linear", exl3_multiply_set, set, static_cast<int>(rows), scratch);
+  }
 }
 
 void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
-  const Workspace::Scope scope(context.scratch);
-  const Exl3Matrix matrix = exl3_matrix_of(weight);
-  const std::int64_t most = std::min<std::int64_t>(x.rows, exl3_rows_max);
-  const Exl3Rotated scratch = exl3_rotated(context, most, matrix.shape.inputs);
-  for (std::int64_t first = 0; first < x.rows; first += exl3_rows_max) {
-    const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, x.rows - first);
-    const Exl3Rows in = exl3_rows_of(x.slice_rows(first, rows));
-    Exl3Rows out = exl3_rows_of(y.slice_rows(first, rows));
-    out.rounds = round;
-    context.run("exl3 linear", exl3_multiply, matrix, in, out, static_cast<int>(rows), scratch);
-  }
+  const LinearCall call{x, &weight, {false, round}, y};
+  exl3_linears(context, {&call, 1});
 }
 
 }  // namespace tandem::gpu::cuda

@@ -1,6 +1,7 @@
 // EXL3 experts: rows sorted by expert, every matrix multiplied once for all of its rows.
 //
-// Each matrix rotates its own inputs, so gate and up read x through two rotations. Products stay in the order of the
+// Each matrix rotates its own inputs: gate and up read x through two rotations, which share a launch as their products
+// do. Products stay in the order of the
 // sorted uses; the sum over slots finds them by position.
 #include <algorithm>
 
@@ -28,7 +29,7 @@ Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing
   const auto experts = static_cast<int>(call.weights->experts.size());
   uses.count = routing.ids.rows * routing.ids.cols;
   uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, exl3_rows_max));
-  const auto list = [&](std::int64_t length) { return context.scratch.i32(1, length).row<std::int32_t>(0); };
+  const auto list = [&](std::int64_t length) { return context.scratch().i32(1, length).row<std::int32_t>(0); };
   ExpertPlan& plan = uses.plan;
   plan.tiles_max = tiles_of(uses.count, experts, exl3_rows_max);
   plan.uses = list(uses.count);
@@ -37,33 +38,50 @@ Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing
   plan.position_of_use = list(uses.count);
   plan.tile_count = list(1);
   plan.tiles = reinterpret_cast<ExpertTile*>(list(3 * plan.tiles_max));
-  // Groups behind the last one have no rows.
-  const auto clear = [](cudaStream_t s, ExpertTile* tiles, std::size_t bytes) {
-    return cudaMemsetAsync(tiles, 0, bytes, s);
-  };
-  context.run("clear groups", clear, plan.tiles, static_cast<std::size_t>(plan.tiles_max) * sizeof(ExpertTile));
   context.run("expert plan", plan_experts, routing.ids, experts, exl3_rows_max, plan);
   return uses;
 }
 
-// y[i] = x[source] times the bank's matrix of the expert of use i; x is in the order of uses if `is_sorted`.
-void multiply_uses(CudaContext& context, const Exl3Bank& bank, const Uses& uses, const Tensor& x, bool is_sorted,
-                   const Tensor& y) {
-  const Workspace::Scope scope(context.scratch);
+Exl3Groups groups_of(const Exl3Bank& bank, const Uses& uses) {
   Exl3Groups groups;
   groups.table = bank.table.as<const Exl3Matrix>();
   groups.groups = reinterpret_cast<const Exl3Group*>(uses.plan.tiles);
   groups.count = static_cast<std::int32_t>(uses.plan.tiles_max);
   groups.rows_most = uses.rows_most;
   groups.matrix_of_row = uses.plan.expert_of_use;
-  groups.source_of_row = is_sorted ? nullptr : uses.plan.source_of_use;
-  const Exl3Shape& shape = bank.kinds.front();
-  const Exl3Rotated rotated = exl3_rotated(context, uses.count, shape.inputs);
-  context.run("exl3 rotation", exl3_rotate_groups, shape, groups, exl3_rows_of(x), static_cast<int>(uses.count),
-              rotated);
-  for (const Exl3Shape& kind : bank.kinds) {
-    context.run("exl3 experts", exl3_multiply_groups, kind, groups, rotated, exl3_rows_of(y));
+  return groups;
+}
+
+// Rotates the uses' rows of x for all tables of the groups, then multiplies with each kind of matrix.
+void multiply_uses(CudaContext& context, const std::vector<Exl3Shape>& kinds, const Exl3Groups& groups, const Tensor& x,
+                   const Exl3Products& products, std::int64_t count) {
+  const Workspace::Scope scope(context.scratch());
+  const Exl3Shape& shape = kinds.front();
+  const std::int64_t tables = groups.second == nullptr ? 1 : 2;
+  const Exl3Rotated rotated = exl3_rotated(context, tables * count, shape.inputs);
+  const auto rows = static_cast<int>(count);
+  context.run("exl3 rotation", exl3_rotate_groups, shape, groups, exl3_rows_of(x), rows, rotated);
+  for (const Exl3Shape& kind : kinds) {
+    context.run("exl3 experts", exl3_multiply_groups, kind, groups, rotated, products, rows);
   }
+}
+
+bool same_kinds(const Exl3Bank& a, const Exl3Bank& b) {
+  return std::equal(a.kinds.begin(), a.kinds.end(), b.kinds.begin(), b.kinds.end(), same_kind);
+}
+
+// gate and up of all uses, from rows of x.
+void raise_uses(CudaContext& context, const ExpertTable& table, const Uses& uses, const Tensor& x,
+                const Exl3Products& products) {
+  Exl3Groups groups = groups_of(table.gate, uses);
+  groups.source_of_row = uses.plan.source_of_use;
+  if (same_kinds(table.gate, table.up)) {
+    groups.second = table.up.table.as<const Exl3Matrix>();
+    return multiply_uses(context, table.gate.kinds, groups, x, products, uses.count);
+  }
+  multiply_uses(context, table.gate.kinds, groups, x, {products.y, {}}, uses.count);
+  groups.table = table.up.table.as<const Exl3Matrix>();
+  multiply_uses(context, table.up.kinds, groups, x, {products.second_y, {}}, uses.count);
 }
 
 // Collects one matrix of all experts; `choose` returns it.
@@ -111,10 +129,10 @@ RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, c
   }
   const ExpertWeights& expert = call.weights->experts.front();
   const Uses uses = plan_uses(context, call, routing);
-  const Tensor gate = context.scratch.f32(uses.count, expert.w1.n), up = context.scratch.f32(uses.count, expert.w1.n);
-  multiply_uses(context, table->gate, uses, x, false, gate);
-  multiply_uses(context, table->up, uses, x, false, up);
-  const Tensor h = context.scratch.f32(uses.count, expert.w1.n);
+  const Tensor gate = context.scratch().f32(uses.count, expert.w1.n),
+               up = context.scratch().f32(uses.count, expert.w1.n);
+  raise_uses(context, *table, uses, x, {exl3_rows_of(gate), exl3_rows_of(up)});
+  const Tensor h = context.scratch().f32(uses.count, expert.w1.n);
   const GateUsesWork gating{gate,
                             up,
                             uses.plan.uses,
@@ -124,12 +142,13 @@ RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, c
                             h};
   context.run("expert gate", gate_uses, gating);
   const auto slices = static_cast<std::int64_t>(table->down.size());
-  RoutedProducts result{context.scratch.f32(slices * uses.count, expert.w2.n), uses.plan.position_of_use};
+  RoutedProducts result{context.scratch().f32(slices * uses.count, expert.w2.n), uses.plan.position_of_use};
   std::int64_t column = 0;
   for (std::size_t s = 0; s < table->down.size(); ++s) {
     const std::int64_t width = expert.w2.slices[s].k;
     const Tensor block = result.products.slice_rows(static_cast<std::int64_t>(s) * uses.count, uses.count);
-    multiply_uses(context, table->down[s], uses, h.slice_cols(column, width), true, block);
+    multiply_uses(context, table->down[s].kinds, groups_of(table->down[s], uses), h.slice_cols(column, width),
+                  {exl3_rows_of(block), {}}, uses.count);
     column += width;
   }
   return result;

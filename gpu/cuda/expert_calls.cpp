@@ -9,7 +9,12 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr std::int64_t chunk_rows = 128;  // products take 4 * slices * D * (slots + 1) bytes a row: 37 MB at full size
+// Rows of a chunk. Products take 4 * slices * D * (slots + 1) bytes a row: 143 KB at full size. EXL3 experts are
+// decoded once a chunk, so theirs is longer.
+constexpr std::int64_t chunk_rows = 128, exl3_chunk_rows = 1024;
+
+// The shared expert runs beside the routed ones.
+constexpr int shared_side = static_cast<int>(Ops::Side::branch);
 
 bool is_aligned(const ExpertWeights& expert) {
   const auto& slices = expert.w2.slices;
@@ -56,9 +61,9 @@ RoutedProducts routed_products(CudaContext& context, const Layer& layer, const T
   const int tile_rows = uses <= layer.experts ? 1 : 4;
   ExpertPlan plan;
   plan.tiles_max = tiles_of(uses, layer.experts, tile_rows);
-  plan.uses = context.scratch.i32(1, uses).row<std::int32_t>(0);
-  plan.tiles = reinterpret_cast<ExpertTile*>(context.scratch.i32(plan.tiles_max, 3).data);
-  plan.tile_count = context.scratch.i32(1, 1).row<std::int32_t>(0);
+  plan.uses = context.scratch().i32(1, uses).row<std::int32_t>(0);
+  plan.tiles = reinterpret_cast<ExpertTile*>(context.scratch().i32(plan.tiles_max, 3).data);
+  plan.tile_count = context.scratch().i32(1, 1).row<std::int32_t>(0);
   context.run("expert plan", plan_experts, routing.ids, layer.experts, tile_rows, plan);
   RaiseWork raising{x,
                     layer.table,
@@ -69,44 +74,49 @@ RoutedProducts routed_products(CudaContext& context, const Layer& layer, const T
                     routing.weights.row<float>(0),
                     static_cast<float>(layer.call.swiglu_limit),
                     layer.call.numerics.bf16_activations,
-                    context.scratch.f32(uses, layer.inter)};
+                    context.scratch().f32(uses, layer.inter)};
   context.run("experts up", raise, raising);
   const Tensor h = linear_input(context, raising.h, layer.q8);
-  const Tensor products = context.scratch.f32(layer.slices * uses, layer.call.out.cols);
+  const Tensor products = context.scratch().f32(layer.slices * uses, layer.call.out.cols);
   const LowerWork lowering{h, layer.table, layer.format, plan, tile_rows, layer.slices, products};
   context.run("experts down", lower, lowering);
   return {products, nullptr};
 }
 
+// Beside the stream; the result lasts until the side begins something else, behind everything launched until then.
 Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x) {
   const ExpertWeights& shared = layer.call.weights->shared;
   if (shared.w1.empty()) return {};
+  const Workspace::Scope scope(context.scratch());
   const bool round = layer.call.numerics.bf16_activations;
-  const Tensor gate = context.scratch.f32(x.rows, shared.w1.n), up = context.scratch.f32(x.rows, shared.w1.n);
-  linear(context, x, shared.w1, {false, round}, gate);
-  linear(context, x, shared.w3, {false, round}, up);
-  const Tensor raised = context.scratch.f32(x.rows, shared.w1.n);
+  const Tensor gate = context.scratch().f32(x.rows, shared.w1.n), up = context.scratch().f32(x.rows, shared.w1.n);
+  const LinearCall raising[] = {{x, &shared.w1, {false, round}, gate}, {x, &shared.w3, {false, round}, up}};
+  linears(context, raising);
+  const Tensor raised = context.scratch().f32(x.rows, shared.w1.n);
   const auto limit = static_cast<float>(layer.call.swiglu_limit);
   context.run("shared gate", swiglu, gate, up, limit, round, raised);
   const Tensor h = linear_input(context, raised, layer.shared_q8);
-  const Tensor products = context.scratch.f32(layer.slices * x.rows, layer.call.out.cols);
+  const Tensor products = context.scratch().f32(layer.slices * x.rows, layer.call.out.cols);
   partial_linear(context, h, shared.w2, {false, false}, products);
   return products;
 }
 
 void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std::int64_t rows) {
-  const Workspace::Scope scope(context.scratch);
+  const Workspace::Scope scope(context.scratch());
   const MoeCall& call = layer.call;
   const Routing routing{call.routing.ids.slice_rows(first, rows), call.routing.weights.slice_rows(first, rows)};
   const Tensor plain = call.x.slice_rows(first, rows);
   const Tensor x = linear_input(context, plain, layer.q8);
   const Tensor shared_x = layer.shared_q8 == layer.q8 ? x : linear_input(context, plain, layer.shared_q8);
-  const RoutedProducts routed = routed_products(context, layer, x, routing);
-  if (!context.stream.is_sound()) return;
   CombineWork work;
+  context.stream.enter_side(shared_side);
+  work.shared = shared_products(context, layer, shared_x);
+  context.stream.leave_side();
+  const RoutedProducts routed = routed_products(context, layer, x, routing);
+  context.stream.join(shared_side);
+  if (!context.stream.is_sound()) return;
   work.products = routed.products;
   work.position_of_use = routed.position_of_use;
-  work.shared = shared_products(context, layer, shared_x);
   work.slots = layer.slots;
   work.slices = layer.slices;
   work.is_finished = !call.numerics.fp32_partials;
@@ -153,8 +163,9 @@ void moe(CudaContext& context, const MoeCall& call) {
   layer.q8 = call.numerics.q8 && expert.w1.is_low_precision();
   const bool shared_is_low = call.numerics.q8 && call.weights->shared.w1.is_low_precision();
   layer.shared_q8 = layer.format == WeightFormat::exl3 ? shared_is_low : layer.q8;
-  for (std::int64_t first = 0; first < call.x.rows; first += chunk_rows) {
-    mix_chunk(context, layer, first, std::min(chunk_rows, call.x.rows - first));
+  const std::int64_t chunk = layer.format == WeightFormat::exl3 ? exl3_chunk_rows : chunk_rows;
+  for (std::int64_t first = 0; first < call.x.rows; first += chunk) {
+    mix_chunk(context, layer, first, std::min(chunk, call.x.rows - first));
   }
 }
 

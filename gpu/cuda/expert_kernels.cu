@@ -12,6 +12,7 @@
 //          4 * slices * D a use, written and read once.
 // Limit    few rows: memory; many rows: FP32 multiply-adds.
 // Plain    gpu/cpu/moe_ops.cpp; the test is bit equality.
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/weight_rows.cuh"
 
@@ -23,44 +24,63 @@ struct PlanWork {
   int uses, slots, experts, tile_rows;
 };
 
+constexpr int near_uses_most = 16384;  // of a plan that keeps the ids in shared memory
+
+// Sum of `value` over the threads before this one. `sums` has a place for each warp and one more, which gets the total.
+__device__ int sum_before(int value, std::int32_t* sums) {
+  const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size, warps = blockDim.x / warp_size;
+  int until = value;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int other = __shfl_up_sync(full_warp, until, step);
+    if (lane >= step) until += other;
+  }
+  if (lane == warp_size - 1) sums[warp] = until;
+  __syncthreads();
+  if (warp == 0) {
+    int own = lane < warps ? sums[lane] : 0, all = own;
+    for (int step = 1; step < warp_size; step *= 2) {
+      const int other = __shfl_up_sync(full_warp, all, step);
+      if (lane >= step) all += other;
+    }
+    __syncwarp();
+    if (lane < warps) sums[lane] = all - own;
+    if (lane == warps - 1) sums[warps] = all;
+  }
+  __syncthreads();
+  return sums[warp] + until - value;
+}
+
 // One block; thread e counts and lists the uses of expert e, so the order of uses is theirs in the batch.
 __global__ void plan_kernel(PlanWork work, ExpertPlan plan) {
-  const auto [ids, uses, slots, experts, tile_rows] = work;
-  extern __shared__ std::int32_t shared[];  // counts, then first tiles
-  std::int32_t* counts = shared;
-  std::int32_t* tiles = shared + experts;
-  for (int e = threadIdx.x; e < experts; e += blockDim.x) {
-    int count = 0;
-    for (int use = 0; use < uses; ++use) count += ids[use] == e ? 1 : 0;
-    counts[e] = count;
-    tiles[e] = (count + tile_rows - 1) / tile_rows;
+  begin_dependent();
+  __shared__ std::int32_t sums[2][experts_max / warp_size + 1];
+  extern __shared__ std::int16_t near_ids[];
+  const bool is_near = work.uses <= near_uses_most;
+  for (int use = threadIdx.x; is_near && use < work.uses; use += blockDim.x) {
+    near_ids[use] = static_cast<std::int16_t>(work.ids[use]);
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    int before = 0, tiles_before = 0;
-    for (int e = 0; e < experts; ++e) {
-      const int count = counts[e], own_tiles = tiles[e];
-      counts[e] = before;
-      tiles[e] = tiles_before;
-      before += count;
-      tiles_before += own_tiles;
-    }
-    *plan.tile_count = tiles_before;
+  const int e = threadIdx.x;
+  const auto id = [&](int use) { return is_near ? static_cast<std::int32_t>(near_ids[use]) : work.ids[use]; };
+  int count = 0;
+#pragma unroll 8
+  for (int use = 0; use < work.uses; ++use) count += id(use) == e ? 1 : 0;
+  const int own_tiles = (count + work.tile_rows - 1) / work.tile_rows;
+  int at = sum_before(count, sums[0]), tile = sum_before(own_tiles, sums[1]);
+  const int tiles = sums[1][blockDim.x / warp_size];
+  if (e == 0) *plan.tile_count = tiles;
+  // Tiles behind the last one have no uses.
+  for (std::int64_t t = tiles + e; t < plan.tiles_max; t += blockDim.x) plan.tiles[t] = {0, 0, 0};
+  const int first = at, end = at + count;
+  for (int use = 0; at < end; ++use) {
+    if (id(use) != e) continue;
+    if (plan.source_of_use != nullptr) plan.source_of_use[at] = use / work.slots;
+    if (plan.expert_of_use != nullptr) plan.expert_of_use[at] = e;
+    if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
+    plan.uses[at++] = use;
   }
-  __syncthreads();
-  for (int e = threadIdx.x; e < experts; e += blockDim.x) {
-    int at = counts[e];
-    for (int use = 0; use < uses; ++use) {
-      if (ids[use] != e) continue;
-      if (plan.source_of_use != nullptr) plan.source_of_use[at] = use / slots;
-      if (plan.expert_of_use != nullptr) plan.expert_of_use[at] = e;
-      if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
-      plan.uses[at++] = use;
-    }
-    int tile = tiles[e];
-    for (int first = counts[e]; first < at; first += tile_rows) {
-      plan.tiles[tile++] = {e, first, at - first < tile_rows ? at - first : tile_rows};
-    }
+  for (int from = first; from < end; from += work.tile_rows) {
+    plan.tiles[tile++] = {e, from, end - from < work.tile_rows ? end - from : work.tile_rows};
   }
 }
 
@@ -81,6 +101,7 @@ __device__ bool load_tile(const ExpertPlan& plan, ExpertTile& tile, int (&uses)[
 
 template <WeightFormat format, int rows>
 __global__ void __launch_bounds__(warp_size) raise_kernel(RaiseWork work) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char staging[];
   ExpertTile tile;
   int uses[rows];
@@ -105,6 +126,7 @@ __global__ void __launch_bounds__(warp_size) raise_kernel(RaiseWork work) {
 
 template <WeightFormat format, int rows>
 __global__ void __launch_bounds__(warp_size) lower_kernel(LowerWork work) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char staging[];
   ExpertTile tile;
   int uses[rows];
@@ -128,12 +150,14 @@ __global__ void __launch_bounds__(warp_size) lower_kernel(LowerWork work) {
 }
 
 __global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, Tensor h) {
+  begin_dependent();
   const float *g = row_of(gate, blockIdx.x), *u = row_of(up, blockIdx.x);
   float* out = row_of(h, blockIdx.x);
   for_each_column(h.cols, [&](std::int64_t i) { out[i] = rounded(gated(g[i], u[i], limit), round); });
 }
 
 __global__ void gate_uses_kernel(GateUsesWork work) {
+  begin_dependent();
   const float *g = row_of(work.gate, blockIdx.x), *u = row_of(work.up, blockIdx.x);
   float* h = row_of(work.h, blockIdx.x);
   const float weight = work.weights[work.uses[blockIdx.x]];
@@ -144,6 +168,7 @@ __global__ void gate_uses_kernel(GateUsesWork work) {
 }
 
 __global__ void combine_kernel(CombineWork work) {
+  begin_dependent();
   const std::int64_t t = blockIdx.x, uses = work.rows * work.slots;
   const int blocks = work.is_finished ? 1 : work.slices;
   for_each_column(work.out.cols, [&](std::int64_t i) {
@@ -201,16 +226,16 @@ unsigned output_blocks(std::int64_t outputs) {
 cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, int tile_rows, const ExpertPlan& plan) {
   if (experts > experts_max) return cudaErrorNotSupported;
   const auto uses = static_cast<int>(ids.rows * ids.cols);
-  const std::size_t bytes = 2 * static_cast<std::size_t>(experts) * sizeof(std::int32_t);
+  const std::size_t bytes = uses <= near_uses_most ? static_cast<std::size_t>(uses) * sizeof(std::int16_t) : 0;
   const PlanWork work{static_cast<const std::int32_t*>(ids.data), uses, static_cast<int>(ids.cols), experts, tile_rows};
-  plan_kernel<<<1, 512, bytes, stream>>>(work, plan);
-  return cudaGetLastError();
+  const int threads = (experts + warp_size - 1) / warp_size * warp_size;
+  return launch_dependent(stream, {dim3(1), threads, 1, bytes}, plan_kernel, work, plan);
 }
 
 cudaError_t raise(cudaStream_t stream, const RaiseWork& work) {
   const dim3 grid(output_blocks(work.h.cols), static_cast<unsigned>(work.plan.tiles_max));
   return dispatch(work, [&]<WeightFormat format, int rows>() {
-    raise_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(work);
+    (void)launch_dependent(stream, {grid, warp_size, 1, staging_bytes}, raise_kernel<format, rows>, work);
   });
 }
 
@@ -218,24 +243,22 @@ cudaError_t lower(cudaStream_t stream, const LowerWork& work) {
   const dim3 grid(output_blocks(work.products.cols), static_cast<unsigned>(work.plan.tiles_max),
                   static_cast<unsigned>(work.slices));
   return dispatch(work, [&]<WeightFormat format, int rows>() {
-    lower_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(work);
+    (void)launch_dependent(stream, {grid, warp_size, 1, staging_bytes}, lower_kernel<format, rows>, work);
   });
 }
 
 cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, float limit, bool round,
                    const Tensor& h) {
-  swiglu_kernel<<<row_grid(h.rows, h.cols), row_threads, 0, stream>>>(gate, up, limit, round, h);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(h.rows, h.cols), row_threads, 1, 0}, swiglu_kernel, gate, up, limit, round,
+                          h);
 }
 
 cudaError_t gate_uses(cudaStream_t stream, const GateUsesWork& work) {
-  gate_uses_kernel<<<row_grid(work.h.rows, work.h.cols), row_threads, 0, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(work.h.rows, work.h.cols), row_threads, 1, 0}, gate_uses_kernel, work);
 }
 
 cudaError_t combine(cudaStream_t stream, const CombineWork& work) {
-  combine_kernel<<<row_grid(work.rows, work.out.cols), row_threads, 0, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(work.rows, work.out.cols), row_threads, 1, 0}, combine_kernel, work);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -10,6 +10,7 @@
 // Plain    gpu/cpu/simd/index.cpp; the test is bit equality.
 #include <math_constants.h>
 
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/index_score.cuh"
 #include "gpu/cuda/records.cuh"
 
@@ -55,6 +56,7 @@ __device__ float add_heads(const float* keys, const float* q, const float* weigh
 
 template <RecordFormat format>
 __global__ void __launch_bounds__(threads) score_kernel(IndexWork work) {
+  begin_dependent();
   extern __shared__ float keys[];  // [dim, threads], then the row's queries [heads, dim]
   const IndexSource row = work.rows[blockIdx.y];
   const std::int64_t first = blockIdx.x * std::int64_t{threads};
@@ -123,6 +125,7 @@ __device__ float score_of(const float (&key)[key_dim], const float* queries, con
 }
 
 __global__ void __launch_bounds__(threads) score_wide_kernel(IndexWork work) {
+  begin_dependent();
   extern __shared__ __align__(16) float queries[];  // [heads, key_dim], then weights [heads]
   const IndexSource row = work.rows[blockIdx.y];
   const std::int64_t entry = blockIdx.x * std::int64_t{threads} + threadIdx.x;
@@ -161,11 +164,11 @@ cudaError_t launch_wide(cudaStream_t stream, const IndexWork& work) {
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>((work.visible_most + threads - 1) / threads),
                   static_cast<unsigned>(work.row_count));
-  score_wide_kernel<<<grid, threads, bytes, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, threads, 1, bytes}, score_wide_kernel, work);
 }
 
 __global__ void block_kernel(IndexWork work) {
+  begin_dependent();
   const IndexSource row = work.rows[blockIdx.y];
   const std::int64_t block = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
   const std::int64_t blocks = (row.visible + work.block_size - 1) / work.block_size;
@@ -186,8 +189,7 @@ cudaError_t launch(cudaStream_t stream, const IndexWork& work) {
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>((work.visible_most + threads - 1) / threads),
                   static_cast<unsigned>(work.row_count));
-  score_kernel<format><<<grid, threads, bytes, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, threads, 1, bytes}, score_kernel<format>, work);
 }
 
 }  // namespace
@@ -209,8 +211,7 @@ cudaError_t score_entries(cudaStream_t stream, const IndexWork& work) {
 cudaError_t score_blocks(cudaStream_t stream, const IndexWork& work) {
   const std::int64_t blocks = (work.visible_most + work.block_size - 1) / work.block_size;
   const dim3 grid(static_cast<unsigned>((blocks + threads - 1) / threads), static_cast<unsigned>(work.row_count));
-  block_kernel<<<grid, threads, 0, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, threads, 1, 0}, block_kernel, work);
 }
 
 }  // namespace tandem::gpu::cuda

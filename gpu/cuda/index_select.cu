@@ -10,6 +10,7 @@
 // Plain    gpu/cpu/top_k.cpp; the test is equality.
 #include <math_constants.h>
 
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/index_kernels.hpp"
 #include "gpu/cuda/index_score.cuh"
 #include "gpu/cuda/lanes.cuh"
@@ -171,6 +172,7 @@ __device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, S
 }
 
 __global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
+  begin_dependent();
   __shared__ Shared shared;
   const IndexSource row = work.rows[blockIdx.x];
   const Choice choice = find_threshold(row.scores, row.visible, work.topk, shared);
@@ -181,6 +183,7 @@ __global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
 }
 
 __global__ void __launch_bounds__(threads) publish_kernel(IndexWork work) {
+  begin_dependent();
   __shared__ Shared shared;
   const IndexSource row = work.rows[blockIdx.x];
   if (row.published == nullptr) return;
@@ -200,11 +203,10 @@ cudaError_t select_entries(cudaStream_t stream, const IndexWork& work) {
   if (work.visible_most > 0) {
     if (const cudaError_t status = score_entries(stream, work); status != cudaSuccess) return status;
   }
-  select_kernel<<<rows, threads, 0, stream>>>(work);
-  if (work.block_size <= 0 || work.visible_most == 0) return cudaGetLastError();
+  const cudaError_t chosen = launch_dependent(stream, {dim3(rows), threads, 1, 0}, select_kernel, work);
+  if (chosen != cudaSuccess || work.block_size <= 0 || work.visible_most == 0) return chosen;
   if (const cudaError_t status = score_blocks(stream, work); status != cudaSuccess) return status;
-  publish_kernel<<<rows, threads, 0, stream>>>(work);
-  return cudaGetLastError();
+  return launch_dependent(stream, {dim3(rows), threads, 1, 0}, publish_kernel, work);
 }
 
 }  // namespace tandem::gpu::cuda

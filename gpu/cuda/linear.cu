@@ -7,6 +7,7 @@
 // no
 //          tensor cores.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
@@ -14,6 +15,7 @@ namespace {
 
 template <WeightFormat format, int rows>
 __global__ void __launch_bounds__(warp_size) multiply_kernel(Tensor x, Matrix w, bool round, Tensor y) {
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char shared[];
   const std::int64_t first_output = blockIdx.x * std::int64_t{warp_outputs};
   const std::int64_t first = blockIdx.y * std::int64_t{rows};
@@ -34,8 +36,7 @@ template <WeightFormat format, int rows>
 cudaError_t launch(cudaStream_t stream, const Tensor& x, const Matrix& w, bool round, const Tensor& y) {
   const dim3 grid(static_cast<unsigned>((w.n + warp_outputs - 1) / warp_outputs),
                   static_cast<unsigned>((x.rows + rows - 1) / rows));
-  multiply_kernel<format, rows><<<grid, warp_size, staging_bytes, stream>>>(x, w, round, y);
-  return cudaGetLastError();
+  return launch_dependent(stream, {grid, warp_size, 1, staging_bytes}, multiply_kernel<format, rows>, x, w, round, y);
 }
 
 template <WeightFormat format>
@@ -47,6 +48,7 @@ cudaError_t launch_rows(cudaStream_t stream, const Tensor& x, const Matrix& w, b
 
 // One warp a group of 32 columns: the largest magnitude as bits (a NaN is larger than everything), then each value.
 __global__ void fake_q8_kernel(Tensor x, Tensor to) {
+  begin_dependent();
   const float* from = row_of(x, blockIdx.x);
   float* out = row_of(to, blockIdx.x);
   for_each_column((x.cols + 31) / 32 * 32, [&](std::int64_t i) {
@@ -78,8 +80,7 @@ cudaError_t multiply(cudaStream_t stream, const Tensor& x, const Linear& weight,
 }
 
 cudaError_t fake_q8(cudaStream_t stream, const Tensor& x, const Tensor& to) {
-  fake_q8_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x, to);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(x.rows, x.cols), row_threads, 1, 0}, fake_q8_kernel, x, to);
 }
 
 }  // namespace tandem::gpu::cuda

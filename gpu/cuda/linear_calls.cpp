@@ -22,21 +22,27 @@ void product(CudaContext& context, const Tensor& x, const Linear& weight, bool r
 
 Tensor linear_input(CudaContext& context, const Tensor& x, bool q8) {
   if (!q8) return x;
-  const Tensor copy = context.scratch.f32(x.rows, x.cols);
+  const Tensor copy = context.scratch().f32(x.rows, x.cols);
   context.run("q8", fake_q8, x, copy);
   return copy;
 }
 
 void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearMode mode, const Tensor& y) {
   if (x.rows == 0 || weight.empty()) return;
-  const Workspace::Scope scope(context.scratch);
+  const Workspace::Scope scope(context.scratch());
   product(context, linear_input(context, x, mode.q8 && weight.is_low_precision()), weight, mode.round_output, y);
+}
+
+void linears(CudaContext& context, std::span<const LinearCall> calls) {
+  if (calls.empty() || calls.front().x.rows == 0) return;
+  if (is_exl3_set(calls)) return exl3_linears(context, calls);
+  for (const LinearCall& call : calls) linear(context, call.x, *call.weight, call.mode, call.y);
 }
 
 void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& weight, LinearMode mode,
                     const Tensor& y) {
   if (x.rows == 0 || weight.slices.empty()) return;
-  const Workspace::Scope scope(context.scratch);
+  const Workspace::Scope scope(context.scratch());
   const Tensor input = linear_input(context, x, mode.q8 && weight.slices.front().is_low_precision());
   std::int64_t row = 0, column = 0;
   for (const Linear& slice : weight.slices) {
@@ -49,14 +55,14 @@ void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& 
 void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection& hc, const ModelConfig& config,
              const HcMix& out) {
   if (streams.rows == 0) return;
-  const Workspace::Scope scope(context.scratch);
+  const Workspace::Scope scope(context.scratch());
   Linear fn;
   fn.format = WeightFormat::f32;
   fn.n = config.mix_width();
   fn.k = streams.cols;
   fn.codes = hc.fn.values;
-  const Tensor raw = context.scratch.f32(streams.rows, fn.n), squares = context.scratch.f32(streams.rows, 1);
-  if (is_chain(streams, fn)) {
+  const Tensor raw = context.scratch().f32(streams.rows, fn.n), squares = context.scratch().f32(streams.rows, 1);
+  if (is_chain(streams, fn) && streams.rows < chain_rows_many) {
     context.run("mhc products", chain_product,
                 ChainCall{streams, matrix_of(fn, streams), fn.format, false, raw, squares});
   } else {
@@ -80,8 +86,8 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
 
 void route(CudaContext& context, const RouteCall& call) {
   if (call.x.rows == 0) return;
-  const Workspace::Scope scope(context.scratch);
-  const Tensor products = context.scratch.f32(call.x.rows, call.gate->n);
+  const Workspace::Scope scope(context.scratch());
+  const Tensor products = context.scratch().f32(call.x.rows, call.gate->n);
   product(context, call.x, *call.gate, false, products);
   const RouteWork work{
       products,     call.bias,       static_cast<float>(call.temperature), static_cast<float>(call.scaling),

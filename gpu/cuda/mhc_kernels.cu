@@ -9,6 +9,7 @@
 // Order    mean(S^2) in 16 lanes; sums over streams ascending with fused multiply-adds; Sinkhorn sums ascending.
 // Bytes    collapse reads S, expand reads and writes S.
 // Limit    mix: the 2 * 20 dependent normalisations, about 3 us; the others: memory bandwidth.
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/mhc_kernels.hpp"
 
@@ -16,6 +17,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 __global__ void squares_kernel(Tensor x, Tensor squares) {
+  begin_dependent();
   const float* row = row_of(x, blockIdx.x);
   const float sum = sum_in_lanes(x.cols, [&](std::int64_t i, float s) { return fmaf(row[i], row[i], s); });
   if (threadIdx.x == 0) row_of(squares, blockIdx.x)[0] = sum;
@@ -58,6 +60,7 @@ __device__ float sinkhorn(float a, const MixCall& call) {
 // One warp a row; `fixed` is the number of streams, 0 if it is not known here.
 template <int fixed>
 __global__ void split_mix_kernel(MixCall call) {
+  begin_dependent();
   const float mean = row_of(call.squares, blockIdx.x)[0] / static_cast<float>(call.width);
   const int mult = fixed > 0 ? fixed : call.mult, i = threadIdx.x;
   const float factor = 1.0F / sqrtf(mean + call.norm_eps);
@@ -74,6 +77,7 @@ __global__ void split_mix_kernel(MixCall call) {
 }
 
 __global__ void collapse_kernel(Tensor streams, Tensor pre, bool round, Tensor out) {
+  begin_dependent();
   const float *s = row_of(streams, blockIdx.x), *mix = row_of(pre, blockIdx.x);
   float* u = row_of(out, blockIdx.x);
   for_each_column(out.cols, [&](std::int64_t i) {
@@ -85,6 +89,7 @@ __global__ void collapse_kernel(Tensor streams, Tensor pre, bool round, Tensor o
 }
 
 __global__ void expand_kernel(ExpandCall call) {
+  begin_dependent();
   const int mult = static_cast<int>(call.post.cols);
   const std::int64_t width = call.y.cols;
   float* s = row_of(call.streams, blockIdx.x);
@@ -110,28 +115,22 @@ __global__ void expand_kernel(ExpandCall call) {
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
   if (call.mult > mhc_streams_max) return cudaErrorNotSupported;
   const auto rows = static_cast<unsigned>(call.raw.rows);
-  if (call.mult == 4) {
-    split_mix_kernel<4><<<rows, warp_size, 0, stream>>>(call);
-  } else {
-    split_mix_kernel<0><<<rows, warp_size, 0, stream>>>(call);
-  }
-  return cudaGetLastError();
+  const auto kernel = call.mult == 4 ? split_mix_kernel<4> : split_mix_kernel<0>;
+  return launch_dependent(stream, {dim3(rows), warp_size, 1, 0}, kernel, call);
 }
 
 cudaError_t square_sums(cudaStream_t stream, const Tensor& x, const Tensor& squares) {
-  squares_kernel<<<static_cast<unsigned>(x.rows), warp_size, 0, stream>>>(x, squares);
-  return cudaGetLastError();
+  return launch_dependent(stream, {dim3(static_cast<unsigned>(x.rows)), warp_size, 1, 0}, squares_kernel, x, squares);
 }
 
 cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out) {
-  collapse_kernel<<<row_grid(out.rows, out.cols), row_threads, 0, stream>>>(streams, pre, round, out);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(out.rows, out.cols), row_threads, 1, 0}, collapse_kernel, streams, pre,
+                          round, out);
 }
 
 cudaError_t expand(cudaStream_t stream, const ExpandCall& call) {
   if (call.post.cols > mhc_streams_max) return cudaErrorNotSupported;
-  expand_kernel<<<row_grid(call.y.rows, call.y.cols), row_threads, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(call.y.rows, call.y.cols), row_threads, 1, 0}, expand_kernel, call);
 }
 
 }  // namespace tandem::gpu::cuda

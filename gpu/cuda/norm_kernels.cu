@@ -1,4 +1,5 @@
-// Kernels that reduce a row to a number first: RMSNorm, the Engram gate, the best column.
+// Kernels that reduce a row to a number first: RMSNorm (alone and behind a collapse of streams), the Engram gate, the
+// best column.
 //
 // Shapes   x [rows, cols]; Engram: streams [rows, C * D], kv [rows, (C + 1) * D], one block a row and stream.
 // Order    sums in 16 lanes (lanes.cuh). A block first copies its row to shared memory with all threads, because the 16
@@ -7,6 +8,7 @@
 // Limit    the chain of cols / 16 dependent multiply-adds: about 1.5 us at 5120.
 #include <cfloat>
 
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/row_kernels.hpp"
 
@@ -14,7 +16,8 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr int threads = 512;
-constexpr std::int64_t shared_floats = 12288;  // 48 KiB: what a kernel may have without asking
+constexpr int input_threads = 1024;  // five rows are read for one written
+static_assert(near_row_most * sizeof(float) <= 48 << 10, "what a kernel may have without asking");
 
 __device__ float* row_memory() {
   extern __shared__ __align__(16) float values[];
@@ -22,12 +25,12 @@ __device__ float* row_memory() {
 }
 
 std::size_t row_bytes(std::int64_t cols) {
-  return cols <= shared_floats ? static_cast<std::size_t>(cols) * sizeof(float) : 0;
+  return cols <= near_row_most ? static_cast<std::size_t>(cols) * sizeof(float) : 0;
 }
 
 // Returns the row in shared memory if it fits, else the row itself. Ends with a barrier.
 __device__ const float* near_row(const float* row, std::int64_t cols) {
-  if (cols > shared_floats) return row;
+  if (cols > near_row_most) return row;
   float* copy = row_memory();
   if (cols % 4 == 0 && reinterpret_cast<std::uintptr_t>(row) % 16 == 0) {
 #pragma unroll 4
@@ -43,6 +46,7 @@ __device__ const float* near_row(const float* row, std::int64_t cols) {
 }
 
 __global__ void rmsnorm_kernel(NormCall call) {
+  begin_dependent();
   __shared__ float factor;
   const std::int64_t cols = call.x.cols;
   const float* x = near_row(row_of(call.x, blockIdx.x), cols);
@@ -58,8 +62,35 @@ __global__ void rmsnorm_kernel(NormCall call) {
   }
 }
 
+// The collapsed row stays in shared memory.
+__global__ void collapse_norm_kernel(InputCall call) {
+  begin_dependent();
+  extern __shared__ __align__(16) float u[];
+  __shared__ float factor;
+  const std::int64_t cols = call.y.cols;
+  const float *s = row_of(call.streams, blockIdx.x), *mix = row_of(call.pre, blockIdx.x);
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+    float sum = mix[0] * s[i];
+    for (std::int64_t j = 1; j < call.pre.cols; ++j) sum = fmaf(mix[j], s[j * cols + i], sum);
+    u[i] = rounded(sum, call.round);
+  }
+  __syncthreads();
+  if (threadIdx.x < warp_size) {
+    const float sum = sum_in_lanes(cols, [&](std::int64_t i, float total) { return fmaf(u[i], u[i], total); });
+    if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
+  }
+  __syncthreads();
+  float* y = row_of(call.y, blockIdx.x);
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+    y[i] = rounded(u[i] * factor * call.weight[i], call.round);
+  }
+}
+
 // z = dot(h q, k key) / (|h| |key| sqrt(D)) in the RMS sense; the gate is the sigmoid of its signed square root.
 __global__ void engram_gate_kernel(GateCall call) {
+  begin_dependent();
   __shared__ float sums[3];
   __shared__ float gate;
   const std::int64_t row = blockIdx.x / call.mult, stream = blockIdx.x % call.mult;
@@ -105,6 +136,7 @@ __device__ Best better(Best a, Best b) {
 }
 
 __global__ void best_of_sum_kernel(BestCall call) {
+  begin_dependent();
   __shared__ Best found[threads];
   const std::int64_t r = blockIdx.x;
   const float *a = row_of(call.a, r), *b = row_of(call.b, r);
@@ -130,19 +162,24 @@ __global__ void best_of_sum_kernel(BestCall call) {
 
 cudaError_t rmsnorm(cudaStream_t stream, const NormCall& call) {
   const auto rows = static_cast<unsigned>(call.x.rows);
-  rmsnorm_kernel<<<rows, threads, row_bytes(call.x.cols), stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {dim3(rows), threads, 1, row_bytes(call.x.cols)}, rmsnorm_kernel, call);
+}
+
+cudaError_t collapse_norm(cudaStream_t stream, const InputCall& call) {
+  const std::size_t bytes = row_bytes(call.y.cols);
+  if (bytes == 0) return cudaErrorNotSupported;
+  return launch_dependent(stream, {dim3(static_cast<unsigned>(call.y.rows)), input_threads, 1, bytes},
+                          collapse_norm_kernel, call);
 }
 
 cudaError_t engram_gate(cudaStream_t stream, const GateCall& call) {
   const auto blocks = static_cast<unsigned>(call.streams.rows * call.mult);
-  engram_gate_kernel<<<blocks, threads, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {dim3(blocks), threads, 1, 0}, engram_gate_kernel, call);
 }
 
 cudaError_t best_of_sum(cudaStream_t stream, const BestCall& call) {
-  best_of_sum_kernel<<<static_cast<unsigned>(call.sums.rows), threads, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {dim3(static_cast<unsigned>(call.sums.rows)), threads, 1, 0}, best_of_sum_kernel,
+                          call);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -4,6 +4,7 @@
 // Order    the largest magnitude of a group has none; every value is rounded by itself. Bit exact.
 // Bytes    4 n in, 528 / 288 / 68 out.
 // Limit    launch latency.
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/record_kernels.hpp"
 #include "gpu/cuda/records.cuh"
 
@@ -14,6 +15,7 @@ constexpr int threads = 256;
 
 template <RecordFormat format>
 __global__ void write_kernel(WriteCall call) {
+  begin_dependent();
   const float* x = row_of(call.x, blockIdx.x);
   const std::int64_t n = call.x.cols;
   auto* codes = reinterpret_cast<std::uint8_t*>(call.places[blockIdx.x]);
@@ -30,12 +32,14 @@ __global__ void write_kernel(WriteCall call) {
 }
 
 __global__ void copy_kernel(WriteCall call) {
+  begin_dependent();
   const float* x = row_of(call.x, blockIdx.x);
   auto* record = reinterpret_cast<float*>(call.places[blockIdx.x]);
   for (std::int64_t i = threadIdx.x; i < call.x.cols; i += blockDim.x) record[i] = x[i];
 }
 
 __global__ void fake_x4_kernel(Tensor x) {
+  begin_dependent();
   float* row = row_of(x, blockIdx.x);
   for (std::int64_t i = threadIdx.x; i < (x.cols + 31) / 32 * 32; i += blockDim.x) {
     const Code code = quantise<RecordFormat::x4>(i < x.cols ? row[i] : 0.0F);
@@ -46,27 +50,23 @@ __global__ void fake_x4_kernel(Tensor x) {
 }  // namespace
 
 cudaError_t fake_x4(cudaStream_t stream, const Tensor& x) {
-  fake_x4_kernel<<<static_cast<unsigned>(x.rows), threads, 0, stream>>>(x);
-  return cudaGetLastError();
+  const dim3 grid(static_cast<unsigned>(x.rows));
+  return launch_dependent(stream, {grid, threads, 1, 0}, fake_x4_kernel, x);
 }
 
 cudaError_t write_records(cudaStream_t stream, const WriteCall& call) {
   const auto rows = static_cast<unsigned>(call.x.rows);
   switch (call.format) {
     case RecordFormat::f32:
-      copy_kernel<<<rows, threads, 0, stream>>>(call);
-      break;
+      return launch_dependent(stream, {dim3(rows), threads, 1, 0}, copy_kernel, call);
     case RecordFormat::w8:
-      write_kernel<RecordFormat::w8><<<rows, threads, 0, stream>>>(call);
-      break;
+      return launch_dependent(stream, {dim3(rows), threads, 1, 0}, write_kernel<RecordFormat::w8>, call);
     case RecordFormat::n4:
-      write_kernel<RecordFormat::n4><<<rows, threads, 0, stream>>>(call);
-      break;
+      return launch_dependent(stream, {dim3(rows), threads, 1, 0}, write_kernel<RecordFormat::n4>, call);
     case RecordFormat::x4:
-      write_kernel<RecordFormat::x4><<<rows, threads, 0, stream>>>(call);
-      break;
+      return launch_dependent(stream, {dim3(rows), threads, 1, 0}, write_kernel<RecordFormat::x4>, call);
   }
-  return cudaGetLastError();
+  return cudaErrorNotSupported;
 }
 
 }  // namespace tandem::gpu::cuda

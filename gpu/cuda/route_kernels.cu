@@ -7,6 +7,7 @@
 // Plain    gpu/cpu/route_ops.cpp; ids are equal, weights within the last bits of the two libraries' exp and log1p.
 #include <math_constants.h>
 
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/lanes.cuh"
 
@@ -42,12 +43,18 @@ __device__ Candidate best_of_block(Candidate own, Candidate* shared) {
   __syncthreads();
   if (threadIdx.x % warp_size == 0) shared[threadIdx.x / warp_size] = own;
   __syncthreads();
-  Candidate best = shared[0];
-  for (unsigned w = 1; w < blockDim.x / warp_size; ++w) best = better(best, shared[w]);
-  return best;
+  const unsigned lane = threadIdx.x % warp_size;
+  own = lane < blockDim.x / warp_size ? shared[lane] : Candidate{-CUDART_INF_F, -1};
+  for (int step = warp_size / 2; step > 0; step /= 2) {
+    const float score = __shfl_xor_sync(full_warp, own.score, step);
+    const std::int32_t expert = __shfl_xor_sync(full_warp, own.expert, step);
+    own = better(own, {score, expert});
+  }
+  return own;
 }
 
 __global__ void choose_kernel(RouteWork work) {
+  begin_dependent();
   __shared__ Candidate shared[experts_max / warp_size];
   __shared__ float scores[experts_max];
   const int expert = static_cast<int>(threadIdx.x);
@@ -78,9 +85,9 @@ __global__ void choose_kernel(RouteWork work) {
 
 cudaError_t choose_experts(cudaStream_t stream, const RouteWork& work) {
   if (work.products.cols > experts_max) return cudaErrorNotSupported;
-  const auto threads = static_cast<unsigned>((work.products.cols + warp_size - 1) / warp_size * warp_size);
-  choose_kernel<<<static_cast<unsigned>(work.products.rows), threads, 0, stream>>>(work);
-  return cudaGetLastError();
+  const auto threads = static_cast<int>((work.products.cols + warp_size - 1) / warp_size * warp_size);
+  return launch_dependent(stream, {dim3(static_cast<unsigned>(work.products.rows)), threads, 1, 0}, choose_kernel,
+                          work);
 }
 
 }  // namespace tandem::gpu::cuda

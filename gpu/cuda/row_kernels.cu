@@ -4,6 +4,7 @@
 // Order    none: every element is computed by itself; sums of blocks add in block order.
 // Bytes    each input once, each output once.
 // Limit    launch latency up to some 100 rows, memory bandwidth above.
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/row_kernels.hpp"
 
@@ -11,16 +12,19 @@ namespace tandem::gpu::cuda {
 namespace {
 
 __global__ void move_rows_kernel(const Move* moves, std::int64_t cols) {
+  begin_dependent();
   const Move move = moves[blockIdx.x];
   for_each_column(cols, [&](std::int64_t i) { move.to[i] = move.from[i]; });
 }
 
 __global__ void scale_kernel(Tensor x, float factor, bool round) {
+  begin_dependent();
   float* row = row_of(x, blockIdx.x);
   for_each_column(x.cols, [&](std::int64_t i) { row[i] = rounded(row[i] * factor, round); });
 }
 
 __global__ void sum_blocks_kernel(Tensor parts, bool round, Tensor sum) {
+  begin_dependent();
   const std::int64_t count = parts.rows / sum.rows;
   float* out = row_of(sum, blockIdx.x);
   for_each_column(sum.cols, [&](std::int64_t i) {
@@ -31,11 +35,13 @@ __global__ void sum_blocks_kernel(Tensor parts, bool round, Tensor sum) {
 }
 
 __global__ void round_kernel(Tensor x) {
+  begin_dependent();
   float* row = row_of(x, blockIdx.x);
   for_each_column(x.cols, [&](std::int64_t i) { row[i] = round_to_bf16(row[i]); });
 }
 
 __global__ void mean_streams_kernel(Tensor streams, int mult, bool round, Tensor out) {
+  begin_dependent();
   const float* row = row_of(streams, blockIdx.x);
   const std::int64_t width = streams.cols / mult;
   const float share = 1.0F / static_cast<float>(mult);
@@ -48,6 +54,7 @@ __global__ void mean_streams_kernel(Tensor streams, int mult, bool round, Tensor
 }
 
 __global__ void gather_rows_kernel(const std::uint16_t* table, const std::int32_t* ids, Tensor out) {
+  begin_dependent();
   const std::uint16_t* from = table + ids[blockIdx.x] * out.cols;
   float* to = row_of(out, blockIdx.x);
   for_each_column(out.cols, [&](std::int64_t i) { to[i] = bf16_to_float(from[i]); });
@@ -55,6 +62,7 @@ __global__ void gather_rows_kernel(const std::uint16_t* table, const std::int32_
 
 // Rotates (x[2k], x[2k+1]) as a complex number; products and sums are rounded one by one as the reference does.
 __global__ void rotate_kernel(RotationCall call) {
+  begin_dependent();
   const std::int64_t dim = call.x.cols / call.heads;
   const std::int64_t angle = call.positions[blockIdx.x] * call.pairs;
   const std::int64_t count = static_cast<std::int64_t>(call.heads) * call.pairs;
@@ -70,6 +78,7 @@ __global__ void rotate_kernel(RotationCall call) {
 }
 
 __global__ void pool_pair_kernel(PairCall call) {
+  begin_dependent();
   const float *ka = row_of(call.key_a, blockIdx.x), *kb = row_of(call.key_b, blockIdx.x);
   const float *ga = row_of(call.gate_a, blockIdx.x), *gb = row_of(call.gate_b, blockIdx.x);
   float* out = row_of(call.out, blockIdx.x);
@@ -84,44 +93,39 @@ __global__ void pool_pair_kernel(PairCall call) {
 }  // namespace
 
 cudaError_t move_rows(cudaStream_t stream, const Move* moves, std::int64_t count, std::int64_t cols) {
-  move_rows_kernel<<<row_grid(count, cols), row_threads, 0, stream>>>(moves, cols);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(count, cols), row_threads, 1, 0}, move_rows_kernel, moves, cols);
 }
 
 cudaError_t scale(cudaStream_t stream, const Tensor& x, float factor, bool round) {
-  scale_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x, factor, round);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(x.rows, x.cols), row_threads, 1, 0}, scale_kernel, x, factor, round);
 }
 
 cudaError_t sum_blocks(cudaStream_t stream, const Tensor& parts, bool round, const Tensor& sum) {
-  sum_blocks_kernel<<<row_grid(sum.rows, sum.cols), row_threads, 0, stream>>>(parts, round, sum);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(sum.rows, sum.cols), row_threads, 1, 0}, sum_blocks_kernel, parts, round,
+                          sum);
 }
 
 cudaError_t round_bf16(cudaStream_t stream, const Tensor& x) {
-  round_kernel<<<row_grid(x.rows, x.cols), row_threads, 0, stream>>>(x);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(x.rows, x.cols), row_threads, 1, 0}, round_kernel, x);
 }
 
 cudaError_t mean_streams(cudaStream_t stream, const Tensor& streams, int mult, bool round, const Tensor& out) {
-  mean_streams_kernel<<<row_grid(streams.rows, out.cols), row_threads, 0, stream>>>(streams, mult, round, out);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(streams.rows, out.cols), row_threads, 1, 0}, mean_streams_kernel, streams,
+                          mult, round, out);
 }
 
 cudaError_t gather_rows(cudaStream_t stream, const std::uint16_t* table, const std::int32_t* ids, const Tensor& out) {
-  gather_rows_kernel<<<row_grid(out.rows, out.cols), row_threads, 0, stream>>>(table, ids, out);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(out.rows, out.cols), row_threads, 1, 0}, gather_rows_kernel, table, ids,
+                          out);
 }
 
 cudaError_t rotate(cudaStream_t stream, const RotationCall& call) {
   const std::int64_t count = static_cast<std::int64_t>(call.heads) * call.pairs;
-  rotate_kernel<<<row_grid(call.x.rows, count), row_threads, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(call.x.rows, count), row_threads, 1, 0}, rotate_kernel, call);
 }
 
 cudaError_t pool_pair(cudaStream_t stream, const PairCall& call) {
-  pool_pair_kernel<<<row_grid(call.out.rows, call.out.cols), row_threads, 0, stream>>>(call);
-  return cudaGetLastError();
+  return launch_dependent(stream, {row_grid(call.out.rows, call.out.cols), row_threads, 1, 0}, pool_pair_kernel, call);
 }
 
 }  // namespace tandem::gpu::cuda

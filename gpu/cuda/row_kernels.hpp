@@ -34,6 +34,18 @@ struct NormCall {
 };
 cudaError_t rmsnorm(cudaStream_t stream, const NormCall& call);
 
+inline constexpr std::int64_t near_row_most = 12288;  // values of a row that a block keeps in shared memory
+
+// y = rmsnorm(u), u = sum_j pre_j S_j rounded: collapse and norm of one row of at most near_row_most values at once.
+struct InputCall {
+  Tensor streams, pre;
+  const float* weight;
+  float eps;
+  bool round;
+  Tensor y;
+};
+cudaError_t collapse_norm(cudaStream_t stream, const InputCall& call);
+
 struct RotationCall {
   Tensor x;
   int heads;

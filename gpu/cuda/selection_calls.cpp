@@ -71,14 +71,14 @@ IndexSource index_source(const IndexCall& call, std::size_t number, CudaContext&
   source.published = row.publish_mask;
   source.selected = row.selected;
   source.selected_count = row.selected_count;
-  source.scores = context.scratch.f32(1, std::max(row.visible, 1)).row<float>(0);
+  source.scores = context.scratch().f32(1, std::max(row.visible, 1)).row<float>(0);
   if (row.publish_mask != nullptr)
-    source.block_scores = context.scratch.f32(1, row.visible / call.block_size + 1).row<float>(0);
+    source.block_scores = context.scratch().f32(1, row.visible / call.block_size + 1).row<float>(0);
   return source;
 }
 
 void select_group(CudaContext& context, const IndexCall& call, std::size_t first, std::size_t last) {
-  const Workspace::Scope scope(context.scratch);
+  const Workspace::Scope scope(context.scratch());
   std::vector<IndexSource> rows;
   IndexWork work;
   for (std::size_t number = first; number < last; ++number) {
@@ -123,8 +123,8 @@ void attention(CudaContext& context, const AttentionCall& call) {
   work.keys_most = keys_most(rows);
   work.scores = {};
   if (!is_split(work)) return context.run("attention", attend, work);
-  const Workspace::Scope scope(context.scratch);
-  work.scores = context.scratch.f32(call.q.rows * call.heads, work.keys_most);
+  const Workspace::Scope scope(context.scratch());
+  work.scores = context.scratch().f32(call.q.rows * call.heads, work.keys_most);
   context.run("attention", attend_split, work);
 }
 

@@ -52,7 +52,7 @@ Staging::Staging(Stream& stream, std::size_t bytes) : stream_(stream), bytes_(by
 std::size_t Staging::take(std::size_t bytes) {
   const std::size_t size = aligned(bytes);
   if (used_ + size > bytes_) {
-    stream_.check(cudaStreamSynchronize(stream_.handle()), "waiting for the staging area");
+    (void)stream_.wait();  // keeps a failure itself
     used_ = 0;
   }
   const std::size_t offset = used_;

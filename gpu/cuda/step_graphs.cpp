@@ -25,9 +25,11 @@ StepGraphs::Entry& StepGraphs::entry_of(const Signature& signature) {
 
 Result<void> StepGraphs::run(const std::function<Result<void>()>& body) {
   if (!stream_.is_sound()) return stream_.wait();
+  stream_.join();
   staging_.begin_step();
   stream_.begin_walk(Walk::listening);
   const auto walked = body();
+  stream_.join();
   const auto signature = stream_.end_walk();
   const bool fits = staging_.end_step();
   if (!signature || !fits) return body();
@@ -48,6 +50,7 @@ StepGraphs::Entry* StepGraphs::capture(const std::function<Result<void>()>& body
   stream_.check(cudaStreamBeginCapture(stream_.handle(), cudaStreamCaptureModeRelaxed), "capture of a step");
   stream_.begin_walk(Walk::capturing);
   const auto walked = body();
+  stream_.join();
   const auto signature = stream_.end_walk();
   const bool fits = staging_.end_step();
   cudaGraph_t graph = nullptr;

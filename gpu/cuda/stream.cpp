@@ -23,11 +23,17 @@ Result<std::unique_ptr<Stream>> Stream::open(int device) {
   cudaError_t status = cudaSetDevice(device);
   if (status == cudaSuccess) status = cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking);
   if (status != cudaSuccess) return refused(device, cudaGetErrorString(status));
-  return std::unique_ptr<Stream>(new Stream(handle));
+  std::unique_ptr<Stream> stream(new Stream(handle));
+  for (Side& side : stream->sides_) stream->open_side(side);
+  if (!stream->is_sound()) return *stream->failure_;
+  return stream;
 }
 
 Stream::~Stream() {
   cudaStreamSynchronize(handle_);
+  for (const Side& side : sides_) {
+    if (side.handle) cudaStreamSynchronize(side.handle.get());
+  }
   cudaStreamDestroy(handle_);
 }
 
@@ -40,6 +46,41 @@ void Stream::check(cudaError_t status, const char* what) {
 
 void Stream::fail(Error error) {
   if (!failure_) failure_ = std::move(error);
+}
+
+void Stream::order(cudaStream_t earlier, const Event& event, cudaStream_t later) {
+  if (!is_sound() || walk_ == Walk::listening) return;
+  check(cudaEventRecord(event.get(), earlier), "order of streams");
+  check(cudaStreamWaitEvent(later, event.get(), 0), "order of streams");
+}
+
+void Stream::open_side(Side& side) {
+  cudaStream_t handle = nullptr;
+  cudaEvent_t forked = nullptr, joined = nullptr;
+  check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "side stream");
+  side.handle.reset(handle);
+  check(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "event");
+  side.forked.reset(forked);
+  check(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "event");
+  side.joined.reset(joined);
+}
+
+void Stream::enter_side(int side) {
+  if (walk_ != Walk::none) signature_.add(1 + side);
+  order(handle_, sides_[side].forked, sides_[side].handle.get());
+  sides_[side].is_open = true;
+  here_ = side;
+}
+
+void Stream::join(int side) {
+  if (!sides_[side].is_open) return;
+  if (walk_ != Walk::none) signature_.add(-1 - side);
+  order(sides_[side].handle.get(), sides_[side].joined, handle_);
+  sides_[side].is_open = here_ == side;
+}
+
+void Stream::join() {
+  for (int side = 0; side < sides; ++side) join(side);
 }
 
 void Stream::begin_walk(Walk walk) noexcept {
@@ -58,6 +99,7 @@ Result<void> Stream::wait() {
     is_broken_ = true;
     return Error{ErrorCode::invalid_argument, "step of a CUDA device", "waits for the device", "operations only"};
   }
+  join();
   if (is_sound()) check(cudaStreamSynchronize(handle_), "waiting for the device");
   if (failure_) return *failure_;
   return {};

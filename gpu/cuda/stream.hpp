@@ -3,6 +3,10 @@
 // CUDA reports some faults long after the call that caused them. The first one is kept; from then on is_sound() is
 // false, operations do nothing, and wait() returns what was kept. One thread uses a Stream at a time.
 //
+// Work that nothing needs at once may go beside the stream (enter_side): it starts behind everything launched so far
+// and runs while later operations do, until join. A side is a stream of its own and becomes a branch of a captured
+// step.
+//
 // An operation normally launches at once. While a step is walked (step_graphs.hpp) it adds itself to a signature, and
 // launches only if the walk is captured; a walk may not wait for the device.
 #pragma once
@@ -31,6 +35,8 @@ class LaunchObserver {
 
 class Stream {
  public:
+  static constexpr int sides = 2;
+
   // Opens a stream on device number `device`. Errors: unavailable (no driver, no such device, or one that the kernels
   // were not compiled for).
   static Result<std::unique_ptr<Stream>> open(int device);
@@ -38,7 +44,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  cudaStream_t handle() const noexcept { return handle_; }
+  cudaStream_t handle() const noexcept { return here_ < 0 ? handle_ : sides_[here_].handle.get(); }
+  // Which side operations go to, or -1.
+  int here() const noexcept { return here_; }
   bool is_sound() const noexcept { return !failure_; }
   // Keeps `status` if it is the first failure; `what` names the operation.
   void check(cudaError_t status, const char* what);
@@ -55,10 +63,18 @@ class Stream {
       (signature_.add(arguments), ...);
     }
     if (walk_ == Walk::listening) return;
-    if (observer_ != nullptr) observer_->before(what, handle_);
-    check(launch(handle_, arguments...), what);
-    if (observer_ != nullptr) observer_->after(what, handle_);
+    const cudaStream_t stream = handle();
+    if (observer_ != nullptr) observer_->before(what, stream);
+    check(launch(stream, arguments...), what);
+    if (observer_ != nullptr) observer_->after(what, stream);
   }
+  // Operations from here to leave_side() go beside the stream. What they read must stay as it is until join(side), and
+  // what they use as scratch memory must be that side's alone.
+  void enter_side(int side);
+  void leave_side() noexcept { here_ = -1; }
+  // Operations from here on come behind those of a side; of all sides.
+  void join(int side);
+  void join();
   // `observer` must outlive its use; null ends it.
   void observe(LaunchObserver* observer) noexcept { observer_ = observer; }
   std::int64_t operations() const noexcept { return operations_; }
@@ -72,9 +88,20 @@ class Stream {
   bool is_walking() const noexcept { return walk_ != Walk::none; }
 
  private:
+  using Event = std::unique_ptr<CUevent_st, decltype(&cudaEventDestroy)>;
+  struct Side {
+    std::unique_ptr<CUstream_st, decltype(&cudaStreamDestroy)> handle{nullptr, &cudaStreamDestroy};
+    Event forked{nullptr, &cudaEventDestroy}, joined{nullptr, &cudaEventDestroy};
+    bool is_open = false;  // has work that was not joined
+  };
   explicit Stream(cudaStream_t handle) noexcept : handle_(handle) {}
+  void open_side(Side& side);
+  // Lets `later` come behind everything that is on `earlier` now.
+  void order(cudaStream_t earlier, const Event& event, cudaStream_t later);
 
   cudaStream_t handle_;
+  Side sides_[sides];
+  int here_ = -1;
   std::optional<Error> failure_;
   std::int64_t operations_ = 0;
   LaunchObserver* observer_ = nullptr;

@@ -67,9 +67,9 @@ Tensor rotated_query(const StepContext& step, const AttentionSite& site, const T
   return query;
 }
 
+// May run beside other operations, so its tensors are kept until the caller's scope ends.
 void store_window(const StepContext& step, const AttentionSite& site, const Tensor& input) {
   const AttentionWeights& w = site.weights;
-  const Workspace::Scope scope(step.workspace);
   const Tensor product = step.workspace.f32(input.rows, w.wkv.n);
   const Tensor normed = step.workspace.f32(input.rows, w.wkv.n);
   step.ops().linear(input, w.wkv, step.mode(w.wkv), product);
@@ -94,12 +94,14 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   const std::int64_t group_width = step.config().group_width();
   const Tensor low_rank = step.workspace.f32(query.rows, w.wo_b.k_local);
   std::int64_t column = 0;
-  for (std::size_t group = 0; group < w.wo_a.size(); ++group) {
-    const Linear& wo_a = w.wo_a[group];
-    step.ops().linear(out.slice_cols(static_cast<std::int64_t>(group) * group_width, group_width), wo_a,
-                      {false, step.rounds()}, low_rank.slice_cols(column, wo_a.n));
+  std::vector<LinearCall> groups;
+  for (const Linear& wo_a : w.wo_a) {
+    const auto first = static_cast<std::int64_t>(groups.size()) * group_width;
+    groups.push_back(
+        {out.slice_cols(first, group_width), &wo_a, {false, step.rounds()}, low_rank.slice_cols(column, wo_a.n)});
     column += wo_a.n;
   }
+  step.ops().linears(groups);
   const auto slices = static_cast<std::int64_t>(w.wo_b.slices.size());
   const Tensor partials = step.workspace.f32(slices * query.rows, w.wo_b.n);
   step.ops().partial_linear(low_rank, w.wo_b, step.mode(w.wo_b.slices.front()), partials);
@@ -113,9 +115,11 @@ Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tens
   const std::vector<RecordRing> rings = window_rings(step, layer);
   const AttentionSite site{weights, step.model.rope_of(role), rings};
 
+  // Keys do not need the queries: they are written beside them.
+  step.ops().beside(Ops::Side::branch, [&] { store_window(step, site, input); });
   const Tensor low_rank = low_rank_query(step, site, input);
   const Tensor query = rotated_query(step, site, low_rank);
-  store_window(step, site, input);
+  step.ops().join(Ops::Side::branch);
   if (role.is_kv_source() && !entries_stored) {
     Latents latents = compress(step, layer, input);
     store_index_keys(step, layer, latents);

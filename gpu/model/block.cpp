@@ -24,7 +24,10 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   step.show("stream_in", residual.streams, {rows, config.hc_mult, config.hidden});
   step.show("pre_in", residual.pre, {rows, config.hc_mult});
 
-  const HcMix attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn);
+  // Coefficients are needed by the expansion at the end of their site only.
+  Ops& ops = step.ops();
+  HcMix attention_mix;
+  ops.beside(Ops::Side::residual, [&] { attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn); });
   show_mix(step, "hc_attn_mix", residual.streams, weights.hc_attn);
   show_coefficients(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
   const Tensor attention_in = mhc_input(step, residual.streams, residual.pre, weights.attn_norm);
@@ -32,9 +35,11 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   const auto attention_out = attention(attention_in);
   if (!attention_out) return attention_out.error();
   step.show("attn_out", *attention_out, {rows, config.hidden});
-  step.ops().mhc_expand(residual.streams, *attention_out, attention_mix, step.rounds());
+  ops.join(Ops::Side::residual);
+  ops.mhc_expand(residual.streams, *attention_out, attention_mix, step.rounds());
 
-  const HcMix ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn);
+  HcMix ffn_mix;
+  ops.beside(Ops::Side::residual, [&] { ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn); });
   show_mix(step, "hc_ffn_mix", residual.streams, weights.hc_ffn);
   show_coefficients(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
   const Tensor ffn_in = mhc_input(step, residual.streams, attention_mix.pre, weights.ffn_norm);
@@ -42,10 +47,11 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   const auto ffn_out = mixture_of_experts(step, weights.moe, moe, ffn_in);
   if (!ffn_out) return ffn_out.error();
   step.show("ffn_out", *ffn_out, {rows, config.hidden});
-  step.ops().mhc_expand(residual.streams, *ffn_out, ffn_mix, step.rounds());
+  ops.join(Ops::Side::residual);
+  ops.mhc_expand(residual.streams, *ffn_out, ffn_mix, step.rounds());
 
   const RowMove carried{ffn_mix.pre.row<float>(0), residual.pre.row<float>(0)};
-  step.ops().move_rows({&carried, 1}, rows * config.hc_mult);
+  ops.move_rows({&carried, 1}, rows * config.hc_mult);
   step.show("stream_out", residual.streams, {rows, config.hc_mult, config.hidden});
   step.show("pre_out", residual.pre, {rows, config.hc_mult});
   return {};

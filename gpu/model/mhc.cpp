@@ -20,8 +20,7 @@ Tensor mhc_input(const StepContext& step, const Tensor& streams, const Tensor& p
   const Tensor input = step.workspace.f32(streams.rows, hidden);
   const Workspace::Scope scope(step.workspace);
   const Tensor collapsed = step.workspace.f32(streams.rows, hidden);
-  step.ops().mhc_collapse(streams, pre, step.rounds(), collapsed);
-  step.ops().rmsnorm(collapsed, norm, step.config().norm_eps, step.rounds(), input);
+  step.ops().mhc_input(streams, pre, {&norm, step.config().norm_eps, step.rounds()}, collapsed, input);
   return input;
 }
 

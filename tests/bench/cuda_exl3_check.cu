@@ -212,7 +212,7 @@ struct Experts {
     const Exl3Rows out_rows{out.get(), Exl3Element::f32, shape.outputs, shape.outputs};
     require(exl3_rotate_groups(nullptr, shape, lists, in_rows, rows, rotated.view()), "exl3_rotate_groups");
     for (const Exl3Shape& kind : {shape, other}) {
-      require(exl3_multiply_groups(nullptr, kind, lists, rotated.view(), out_rows), "exl3_multiply_groups");
+      require(exl3_multiply_groups(nullptr, kind, lists, rotated.view(), {out_rows, {}}, rows), "exl3_multiply_groups");
     }
     return out.read();
   }

@@ -212,7 +212,8 @@ Figure time_experts(const Ground& ground, const Case& c, int rows, int matrices)
             exl3_rotate_groups(stream.handle(), shape, groups, ground.in(c.inputs), routing.rows(), ground.rotation()),
             "rotation");
       }
-      stream.check(exl3_multiply_groups(stream.handle(), shape, groups, ground.rotation(), ground.out(c.outputs)),
+      stream.check(exl3_multiply_groups(stream.handle(), shape, groups, ground.rotation(), {ground.out(c.outputs), {}},
+                                        routing.rows()),
                    "products");
     }
   };

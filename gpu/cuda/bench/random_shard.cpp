@@ -53,7 +53,7 @@ Result<std::unique_ptr<RandomShard>> RandomShard::make(const ShardOptions& optio
   CacheLimits limits;
   limits.max_positions = options.positions_most;
   limits.kv_tokens = options.positions_most + piece;
-  limits.chunk_rows_max = options.rows_most;
+  limits.chunk_rows_max = std::max<std::int32_t>(options.rows_most, piece);
   auto layout = plan_caches(shard->model_->config, shard->model_->numerics, limits);
   if (!layout) return layout.error();
   shard->pools_ = std::make_unique<CachePools>(std::move(*layout), shard->model_->ops->memory());

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <ostream>
+#include <utility>
 
 #include "gpu/cuda/bench/random_shard.hpp"
 #include "gpu/cuda/bench/step_limit.hpp"
@@ -20,7 +22,7 @@
 namespace tandem::gpu::cuda::bench {
 namespace {
 
-constexpr int steps = 12, warm_steps = 6;
+constexpr int steps = 12, warm_steps = 8;
 constexpr std::int64_t spare_positions = 8192;  // for the steps behind the longest context
 
 using Clock = std::chrono::steady_clock;
@@ -58,15 +60,30 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as
   return result;
 }
 
-// The limit of such a step, from the experts that one of them chose.
-Result<StepLimit> limit_of(RandomShard& shard, const CardLimits& card, int rows, Tokens tokens) {
-  ExpertCounter counter;
-  ForwardOptions options;
-  options.probe = &counter;
-  if (auto ok = shard.step(rows, rows, tokens, options, false); !ok) return ok.error();
-  if (auto ok = shard.model().ops->wait(); !ok) return ok.error();
-  return limit_of_step(shard.model(), card, rows, shard.length(), counter.distinct());
-}
+// The limits of steps, from the experts that one step of the kind chose; it is looked at once, where the context is
+// short, because a probe sees every score of the indexer.
+class Limits {
+ public:
+  Limits(RandomShard& shard, const CardLimits& card) : shard_(shard), card_(card) {}
+
+  Result<StepLimit> of(int rows, Tokens tokens) {
+    auto& distinct = distinct_[{rows, tokens}];
+    if (distinct.empty()) {
+      ExpertCounter counter;
+      ForwardOptions options;
+      options.probe = &counter;
+      if (auto ok = shard_.step(rows, rows, tokens, options, false); !ok) return ok.error();
+      if (auto ok = shard_.model().ops->wait(); !ok) return ok.error();
+      distinct = counter.distinct();
+    }
+    return limit_of_step(shard_.model(), card_, rows, shard_.length(), distinct);
+  }
+
+ private:
+  RandomShard& shard_;
+  const CardLimits& card_;
+  std::map<std::pair<int, Tokens>, std::vector<int>> distinct_;
+};
 
 class Report {
  public:
@@ -121,9 +138,9 @@ Result<void> write_operations(RandomShard& shard, int rows, std::ostream& out, b
 }
 
 // All kinds of steps at the sequence's present length.
-Result<void> bench_rows(RandomShard& shard, const CardLimits& card, int rows, const Report& report) {
+Result<void> bench_rows(RandomShard& shard, Limits& limits, int rows, const Report& report) {
   const auto add = [&](const char* kind, Tokens tokens, bool as_one) -> Result<void> {
-    const auto limit = limit_of(shard, card, rows, tokens);
+    const auto limit = limits.of(rows, tokens);
     if (!limit) return limit.error();
     const auto measured = time_steps(shard, rows, tokens, as_one);
     if (!measured) return measured.error();
@@ -153,10 +170,11 @@ Result<void> bench_step(const StepBenchOptions& options, std::ostream& out) {
                        static_cast<double>((*shard)->cache_bytes()) / (1 << 30), micros_since(start) / 1e6);
   }
   const Report report(out, options.json);
+  Limits limits(**shard, *card);
   for (const std::int64_t context : options.contexts) {
     if (auto ok = (*shard)->extend(context, Tokens::random); !ok) return ok;
     for (const int rows : options.rows) {
-      if (auto ok = bench_rows(**shard, *card, rows, report); !ok) return ok;
+      if (auto ok = bench_rows(**shard, limits, rows, report); !ok) return ok;
       const bool is_edge = context == options.contexts.front() || context == longest;
       if (!options.operations || !is_edge || (rows != 1 && rows != 6)) continue;
       if (auto ok = write_operations(**shard, rows, out, options.json); !ok) return ok;

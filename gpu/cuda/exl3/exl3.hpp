@@ -62,6 +62,20 @@ struct Exl3Group {
   std::int32_t rows = 0;  // 0: nothing to do; at most 64
 };
 
+// One of a set: its matrix, the rows that it multiplies, and where the products go.
+struct Exl3Member {
+  Exl3Matrix matrix;
+  Exl3Rows x, y;
+};
+
+// Up to four matrices of one kind that are always multiplied together, for the same number of rows: heads' groups, gate
+// and up. The members are the host's.
+inline constexpr int exl3_members_max = 4;
+struct Exl3Set {
+  Exl3Member members[exl3_members_max];
+  std::int32_t count = 0;
+};
+
 // Many matrices of one shape in one launch. The lists are in device memory: a routing kernel
 // may write them, before the rotation in stream order.
 struct Exl3Groups {
@@ -71,6 +85,8 @@ struct Exl3Groups {
   std::int32_t rows_most = 0;                   // no group has more rows
   const std::int32_t* matrix_of_row = nullptr;  // [rows], for the rotation
   const std::int32_t* source_of_row = nullptr;  // [rows]: which row of x; null: its own index
+  // A second matrix of each, of the same shape and kinds, whose rows follow those of the first; null: one alone.
+  const Exl3Matrix* second = nullptr;
 };
 
 constexpr bool exl3_accepts(const Exl3Shape& shape) {
@@ -85,17 +101,26 @@ cudaError_t exl3_pack(cudaStream_t stream, const Exl3Shape& shape, const void* t
 cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
                           Exl3Rotated scratch);
 
-// The two halves of the same, for callers whose rows are rotated elsewhere. Same bits.
+// The same for all members of a set in one launch or two; `scratch` has room for count * rows rows. A row's bits depend
+// on the number of members too, which belongs to the model.
+cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
+cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);
+
+// The two halves of the first, for callers whose rows are rotated elsewhere. Same bits.
 cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, int rows,
                         Exl3Rotated rotated);
 cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
                                   int rows);
 
 // Many matrices: rotated row r is row source_of_row[r] of x in the domain of matrix_of_row[r]; row r of y is its
-// product. One rotation serves all launches over the same shape, whatever the kinds in the table.
+// product. One rotation serves all launches over the same shape, whatever the kinds in the table. With a second table
+// there are 2 * rows rotated rows, and `second_y` gets its products.
 cudaError_t exl3_rotate_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups, const Exl3Rows& x,
                                int rows, Exl3Rotated rotated);
+struct Exl3Products {
+  Exl3Rows y, second_y;
+};
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
-                                 Exl3Rotated rotated, const Exl3Rows& y);
+                                 Exl3Rotated rotated, const Exl3Products& products, int rows);
 
 }  // namespace tandem::gpu::cuda

@@ -10,12 +10,13 @@ namespace tandem::gpu::cuda {
 struct LaunchShape {
   dim3 grid;
   int threads = 0;
-  int cluster = 1;       // blocks along x
-  int shared_bytes = 0;  // dynamic
+  int cluster = 1;               // blocks along x
+  std::size_t shared_bytes = 0;  // dynamic
 };
 
-template <class Job>
-cudaError_t launch_dependent(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(Job), const Job& job) {
+template <class... Parameters, class... Arguments>
+cudaError_t launch_dependent(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+                             const Arguments&... arguments) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -26,11 +27,11 @@ cudaError_t launch_dependent(cudaStream_t stream, const LaunchShape& shape, void
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+  config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = shape.cluster > 1 ? 2 : 1;
-  return cudaLaunchKernelEx(&config, kernel, job);
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
 }  // namespace tandem::gpu::cuda

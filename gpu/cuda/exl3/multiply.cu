@@ -1,4 +1,6 @@
 // Host side of the products: checks the arguments, chooses grid, cluster and kernel.
+#include <algorithm>
+
 #include "gpu/cuda/exl3/product.hpp"
 #include "gpu/cuda/exl3/split.hpp"
 
@@ -15,14 +17,20 @@ bool are_rows_valid(int rows) {
   return rows >= 1 && rows <= exl3_rows_max;
 }
 
-cudaError_t launch(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split& split, ProductJob job, int matrices) {
+// How many matrices a launch has: members or groups, and tables of groups.
+struct Matrices {
+  int count = 1, tables = 1;
+};
+
+cudaError_t launch(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split& split, ProductJob job,
+                   Matrices matrices) {
   job.inputs = shape.inputs;
   job.slices = split.slices;
   job.warps = split.warps;
   job.codebook = shape.codebook;
   LaunchShape launch_shape;  // threads and memory: the kernel knows
-  launch_shape.grid =
-      dim3(static_cast<unsigned>(shape.outputs / exl3_block * split.slices), static_cast<unsigned>(matrices));
+  launch_shape.grid = dim3(static_cast<unsigned>(shape.outputs / exl3_block * split.slices),
+                           static_cast<unsigned>(matrices.count), static_cast<unsigned>(matrices.tables));
   launch_shape.cluster = split.slices;
   return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
 }
@@ -35,54 +43,84 @@ bool is_one_launch(const Exl3Shape& shape, const Exl3Split& split, int rows) {
   return rows <= rotation_rows_max && blocks * exl3_block <= rotated_inputs_max && rows * blocks <= warps;
 }
 
+bool is_one_kind(const Exl3Set& set) {
+  if (set.count < 1 || set.count > exl3_members_max) return false;
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  for (int i = 0; i < set.count; ++i) {
+    const Exl3Shape& other = set.members[i].matrix.shape;
+    if (other.inputs != shape.inputs || other.outputs != shape.outputs || other.bits != shape.bits ||
+        other.codebook != shape.codebook) {
+      return false;
+    }
+  }
+  return exl3_accepts(shape);
+}
+
+cudaError_t multiply_rotated(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows) {
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  ProductJob job;
+  std::copy_n(set.members, set.count, job.members);
+  job.rotated = rotated;
+  job.rows_most = rows;
+  return launch(stream, shape, exl3_split_of_set(shape, set.count), job, {set.count, 1});
+}
+
 }  // namespace
 
-cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
-                                  int rows) {
-  if (!exl3_accepts(matrix.shape) || !are_rows_valid(rows)) return cudaErrorInvalidValue;
+cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch) {
+  if (!is_one_kind(set) || !are_rows_valid(rows)) return cudaErrorInvalidValue;
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  const Exl3Split split = exl3_split_of_set(shape, set.count);
+  if (!is_one_launch(shape, split, rows)) {
+    const cudaError_t error = exl3_rotate_set(stream, set, rows, scratch);
+    return error != cudaSuccess ? error : multiply_rotated(stream, set, scratch, rows);
+  }
   ProductJob job;
-  job.matrix = matrix;
-  job.rotated = rotated;
-  job.y = y;
+  std::copy_n(set.members, set.count, job.members);
+  job.rotates = true;
   job.rows_most = rows;
-  return launch(stream, matrix.shape, exl3_split_single(matrix.shape), job, 1);
+  return launch(stream, shape, split, job, {set.count, 1});
 }
 
 cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
                           Exl3Rotated scratch) {
+  Exl3Set set;
+  set.members[0] = {matrix, x, y};
+  set.count = 1;
+  return exl3_multiply_set(stream, set, rows, scratch);
+}
+
+cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
+                                  int rows) {
   if (!exl3_accepts(matrix.shape) || !are_rows_valid(rows)) return cudaErrorInvalidValue;
-  const Exl3Split split = exl3_split_single(matrix.shape);
-  if (!is_one_launch(matrix.shape, split, rows)) {
-    const cudaError_t error = exl3_rotate(stream, matrix, x, rows, scratch);
-    return error != cudaSuccess ? error : exl3_multiply_rotated(stream, matrix, scratch, y, rows);
-  }
-  ProductJob job;
-  job.matrix = matrix;
-  job.rotates = true;
-  job.x = x;
-  job.y = y;
-  job.rows_most = rows;
-  return launch(stream, matrix.shape, split, job, 1);
+  Exl3Set set;
+  set.members[0] = {matrix, {}, y};
+  set.count = 1;
+  return multiply_rotated(stream, set, rotated, rows);
 }
 
 // Most groups of a step have few rows: those of up to 8 go through the kernel for 8, the rest through a second launch.
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
-                                 Exl3Rotated rotated, const Exl3Rows& y) {
+                                 Exl3Rotated rotated, const Exl3Products& products, int rows) {
   if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most)) return cudaErrorInvalidValue;
   if (groups.table == nullptr || groups.groups == nullptr || groups.count < 1) return cudaErrorInvalidValue;
   constexpr int few = 8;
   const Exl3Split split = exl3_split_of_groups(shape);
+  const Matrices matrices{groups.count, groups.second == nullptr ? 1 : 2};
   ProductJob job;
-  job.table = groups.table;
+  job.tables[0] = groups.table;
+  job.tables[1] = groups.second;
   job.groups = groups.groups;
   job.rotated = rotated;
-  job.y = y;
+  job.y[0] = products.y;
+  job.y[1] = products.second_y;
+  job.table_rows = rows;
   job.rows_most = groups.rows_most < few ? groups.rows_most : few;
-  const cudaError_t error = launch(stream, shape, split, job, groups.count);
+  const cudaError_t error = launch(stream, shape, split, job, matrices);
   if (error != cudaSuccess || groups.rows_most <= few) return error;
   job.rows_least = few + 1;
   job.rows_most = groups.rows_most;
-  return launch(stream, shape, split, job, groups.count);
+  return launch(stream, shape, split, job, matrices);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -77,12 +77,13 @@ __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const P
     constexpr int groups_a_block = exl3_block / exl3_group;
     const Slice slice{place.first / groups_a_block, (place.end - place.first) / groups_a_block, place.part.rows, 0};
     SliceRotation rotation;
-    rotation.load_suh(job.matrix.suh, slice);
+    const Exl3Member& member = job.members[blockIdx.y];
+    rotation.load_suh(member.matrix.suh, slice);
     if (threadIdx.x < rotation_rows_max) memory.own.largest[threadIdx.x] = 0;
     __syncthreads();
     let_next_kernel_start();
     wait_for_earlier_kernels();
-    rotation.run(job.x, slice, memory.own.values, OwnRows::stride, memory.own.largest, memory.undo);
+    rotation.run(member.x, slice, memory.own.values, OwnRows::stride, memory.own.largest, memory.undo);
     __syncthreads();
     const __half* row = memory.own.values + (left > 0 ? g : 0) * OwnRows::stride;
     return {reinterpret_cast<const uint4*>(row) + lane % 4, OwnRows::stride / 8, left, place.first};

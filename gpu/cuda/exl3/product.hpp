@@ -10,13 +10,15 @@
 namespace tandem::gpu::cuda {
 
 struct ProductJob {
-  Exl3Matrix matrix;                  // when `groups` is null
-  const Exl3Matrix* table = nullptr;  // else matrix and rows come from groups[blockIdx.y]
+  // When `groups` is null blockIdx.y is the member; its rotated rows lie behind those of the members before.
+  Exl3Member members[exl3_members_max];
+  // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y].
+  const Exl3Matrix* tables[2] = {};
   const Exl3Group* groups = nullptr;
-  bool rotates = false;  // true: the kernel rotates rows of x itself; false: `rotated` holds them
-  Exl3Rows x;
+  Exl3Rows y[2];                // of the tables
+  std::int32_t table_rows = 0;  // rotated rows of one table
+  bool rotates = false;         // true: the kernel rotates rows of x itself; false: `rotated` holds them
   Exl3Rotated rotated;
-  Exl3Rows y;
   std::int32_t inputs = 0;
   std::int32_t slices = 1;
   std::int32_t warps = 4;       // along the inputs
@@ -34,7 +36,7 @@ struct ProductPart {
   const void* words = nullptr;
   const void* svh = nullptr;
   const void* bias = nullptr;
-  std::int32_t first = 0;
+  std::int32_t first = 0;  // among the rotated rows
   std::int32_t rows = 0;
 };
 

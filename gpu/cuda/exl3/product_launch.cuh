@@ -11,7 +11,7 @@ inline constexpr std::size_t block_memory_max = 101376;  // GB10; Hopper has mor
 inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(ProductJob),
                                       const ProductJob& job) {
   const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
   return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job);
 }
 

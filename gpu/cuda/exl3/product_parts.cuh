@@ -54,12 +54,28 @@ struct Place {
 };
 
 __device__ __forceinline__ ProductPart part_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
-  if (job.groups == nullptr) return {job.matrix.words, job.matrix.svh, job.matrix.bias, 0, job.rows_most};
+  if (job.groups == nullptr) {
+    const Exl3Matrix& matrix = job.members[blockIdx.y].matrix;
+    return {matrix.words, matrix.svh, matrix.bias, static_cast<std::int32_t>(blockIdx.y) * job.rows_most,
+            job.rows_most};
+  }
   const Exl3Group group = job.groups[blockIdx.y];
   if (group.rows < job.rows_least || group.rows > job.rows_most) return {};
-  const Exl3Matrix& matrix = job.table[group.matrix];
+  const Exl3Matrix& matrix = job.tables[blockIdx.z][group.matrix];
   if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
-  return {matrix.words, matrix.svh, matrix.bias, group.first, group.rows};
+  const std::int32_t first = static_cast<std::int32_t>(blockIdx.z) * job.table_rows + group.first;
+  return {matrix.words, matrix.svh, matrix.bias, first, group.rows};
+}
+
+// Stores four outputs of row `row` of the part.
+__device__ __forceinline__ void store_product(const ProductJob& job, const ProductPart& part, int row, int column,
+                                              const float (&v)[4]) {
+  if (job.groups == nullptr) {
+    store_four(job.members[blockIdx.y].y, row, column, v);
+  } else {
+    const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
+    store_four(job.y[blockIdx.z], first + row, column, v);
+  }
 }
 
 __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
@@ -161,7 +177,7 @@ __device__ __forceinline__ void finish_row(const ProductJob& job, const Place& p
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] += scale[i];
   }
-  store_four(job.y, place.part.first + row, column, v);
+  store_product(job, place.part, row, column, v);
 }
 
 // After the block's sums lie in shared memory: deliver, meet, finish the rows that this block owns. Every block of the

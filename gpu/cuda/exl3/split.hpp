@@ -1,8 +1,8 @@
 // How the inputs of a matrix are divided over blocks and warps: the one place that decides the order of additions.
 //
-// The answer depends on the shape and on whether the matrix is one of many in a launch, never on rows, device or grid.
-// Chosen by measurement on an H200 (gpu/cuda/BENCHMARKS.md): few column blocks need every warp that a cluster can give;
-// matrices in a grouped launch fill the card together and want long slices.
+// The answer depends on the shape and on whether the matrix is one of a set or of many in a launch, never on rows,
+// device or grid. Chosen by measurement on an H200 (gpu/cuda/BENCHMARKS.md): few column blocks need every warp that a
+// cluster can give; matrices in a grouped launch fill the card together and want long slices.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,13 @@ inline Exl3Split exl3_split_single(const Exl3Shape& shape) {
   }
   const int least = column_blocks <= widest_cut_in_two && slices_max > 1 ? 2 : 1;
   return {std::clamp(blocks_of_8_warps / column_blocks, least, slices_max), 4};
+}
+
+// The matrices of a set lie side by side.
+inline Exl3Split exl3_split_of_set(const Exl3Shape& shape, int count) {
+  Exl3Shape wide = shape;
+  wide.outputs *= count;
+  return exl3_split_single(wide);
 }
 
 inline Exl3Split exl3_split_of_groups(const Exl3Shape& shape) {

@@ -71,6 +71,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) {
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
   return cudaSuccess;
 }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   return cudaErrorNotSupported;
 }
@@ -104,13 +107,14 @@ cudaError_t cudaSetDevice(int) {
 
 namespace tandem::gpu::cuda {
 
-cudaError_t exl3_multiply(cudaStream_t, const Exl3Matrix&, const Exl3Rows&, const Exl3Rows&, int, Exl3Rotated) {
+cudaError_t exl3_multiply_set(cudaStream_t, const Exl3Set&, int, Exl3Rotated) {
   return cudaErrorNotSupported;
 }
 cudaError_t exl3_rotate_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, const Exl3Rows&, int, Exl3Rotated) {
   return cudaErrorNotSupported;
 }
-cudaError_t exl3_multiply_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, Exl3Rotated, const Exl3Rows&) {
+cudaError_t exl3_multiply_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, Exl3Rotated, const Exl3Products&,
+                                 int) {
   return cudaErrorNotSupported;
 }
 

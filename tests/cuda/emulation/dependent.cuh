@@ -1,0 +1,26 @@
+// Launches of translated kernels: what gpu/cuda/dependent.cuh declares, on a CPU, where one kernel ends before the
+// next.
+#pragma once
+
+#include "tests/cuda/emulation/device.hpp"
+
+namespace tandem::gpu::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  int threads = 0;
+  int cluster = 1;
+  std::size_t shared_bytes = 0;
+};
+
+inline void begin_dependent() {}
+
+template <class... Parameters, class... Arguments>
+cudaError_t launch_dependent(cudaStream_t, const LaunchShape& shape, void (*kernel)(Parameters...),
+                             const Arguments&... arguments) {
+  emulation::run({shape.grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes},
+                 [&] { kernel(static_cast<Parameters>(arguments)...); });
+  return cudaSuccess;
+}
+
+}  // namespace tandem::gpu::cuda
