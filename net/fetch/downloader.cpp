@@ -88,7 +88,8 @@ class Downloader {
 };
 
 Awaitable<void> Downloader::work() {
-  PieceAttempt attempt(tools_.session, tools_.client, [this](std::uint64_t bytes) { meter_.receive(bytes); });
+  PieceAttempt attempt(tools_.session, tools_.client, tools_.limits,
+                       [this](std::uint64_t bytes) { meter_.receive(bytes); });
   while (FileTask* file = co_await next_file()) {
     if (file->part) {
       co_await fetch_piece(*file, attempt);

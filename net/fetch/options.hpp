@@ -17,6 +17,7 @@ struct FetchLimits {
   std::uint64_t segment_bytes = std::uint64_t{32} << 20;
   std::chrono::milliseconds connect{30'000};  // resolving excluded; TCP, then TLS
   std::chrono::milliseconds read{120'000};    // silence of the server: before an answer and inside of it
+  std::uint64_t trickle_bytes = 64 << 10;     // less than this within the read limit is as bad as silence
   int attempts = 8;                           // of one request, without getting any further
   std::chrono::milliseconds backoff_first{500};
   std::chrono::milliseconds backoff_max{60'000};

@@ -77,6 +77,7 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
   const std::string& name = file.job.entry.path;
   const std::uint64_t first = piece.at;
   const std::uint64_t end = piece.at + bytes;
+  window_ = {std::chrono::steady_clock::now(), 0};
   while (piece.at < end) {
     const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(block_.size(), end - piece.at));
     const auto got = co_await reply.connection->read_some(std::span(block_).first(room));
@@ -89,6 +90,7 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
     piece.at += *got;
     file.received += *got;
     received_(*got);
+    if (trickles(*got) && piece.at < end) co_return try_again(name, "hardly any bytes within the limit");
   }
   if (co_await has_more(reply)) {
     drop_received(file, piece, first);
@@ -99,6 +101,16 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
   taken.kind = Kind::take;
   taken.bytes = bytes;
   co_return taken;
+}
+
+// A server that sends a byte now and then is never silent, and would never end.
+bool PieceAttempt::trickles(std::uint64_t got) {
+  window_.bytes += got;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - window_.begin < limits_.read) return false;
+  const bool is_trickle = window_.bytes < limits_.trickle_bytes;
+  window_ = {now, 0};
+  return is_trickle;
 }
 
 // An error here costs the connection, not the bytes.

@@ -15,8 +15,8 @@ namespace tandem::net::fetch {
 class PieceAttempt {
  public:
   // `received` hears of every block that was written.
-  PieceAttempt(Session& session, Client& client, std::function<void(std::uint64_t)> received)
-      : session_(session), client_(client), received_(std::move(received)), block_(block_bytes) {}
+  PieceAttempt(Session& session, Client& client, const FetchLimits& limits, std::function<void(std::uint64_t)> received)
+      : session_(session), client_(client), limits_(limits), received_(std::move(received)), block_(block_bytes) {}
 
   // Tries to receive bytes piece.at to piece.end, and moves piece.at with every byte that is in the part file. `take`:
   // the answer's bytes are all there, though maybe fewer than the piece needs. Where the piece became worthless
@@ -30,10 +30,19 @@ class PieceAttempt {
   Awaitable<Verdict> receive(FileTask& file, Piece& piece, Reply reply, std::uint64_t bytes);
   Awaitable<bool> has_more(Reply& reply);
 
+  bool trickles(std::uint64_t got);
+
   Session& session_;
   Client& client_;
+  const FetchLimits& limits_;
   std::function<void(std::uint64_t)> received_;
   std::vector<std::byte> block_;
+  // The time in which enough bytes must come.
+  struct Window {
+    std::chrono::steady_clock::time_point begin;
+    std::uint64_t bytes = 0;
+  };
+  Window window_;
 };
 
 }  // namespace tandem::net::fetch
