@@ -1,0 +1,29 @@
+// Appointments on one time line.
+#include "net/sync/rate_limit.hpp"
+
+#include <algorithm>
+
+namespace tandem::net::sync {
+
+void RateLimit::take(std::uint64_t bytes) {
+  if (bytes_per_s_ == 0) return;
+  std::unique_lock lock(mutex_);
+  const auto mine = std::max(next_, Clock::now());
+  const std::chrono::duration<double> length(static_cast<double>(bytes) / static_cast<double>(bytes_per_s_));
+  next_ = mine + std::chrono::duration_cast<Clock::duration>(length);
+  stopped_.wait_until(lock, mine, [this] { return is_stopped_; });
+}
+
+void RateLimit::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  stopped_.notify_all();
+}
+
+void RateLimit::resume() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = false;
+  next_ = Clock::now();
+}
+
+}  // namespace tandem::net::sync
