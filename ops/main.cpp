@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
   tandem::ops::add_pack(app, run);
   tandem::ops::add_quantize(app, run);
   tandem::ops::add_fetch(app, run);
+  tandem::ops::add_verify_weights(app, run);
+  tandem::ops::add_sync(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

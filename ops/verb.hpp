@@ -24,5 +24,7 @@ void add_bench(CLI::App& app, Run& run);
 void add_pack(CLI::App& app, Run& run);
 void add_quantize(CLI::App& app, Run& run);
 void add_fetch(CLI::App& app, Run& run);
+void add_verify_weights(CLI::App& app, Run& run);
+void add_sync(CLI::App& app, Run& run);
 
 }  // namespace tandem::ops
