@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   tandem::ops::add_bench(app, run);
   tandem::ops::add_pack(app, run);
   tandem::ops::add_quantize(app, run);
+  tandem::ops::add_plan(app, run);
   tandem::ops::add_fetch(app, run);
   tandem::ops::add_verify_weights(app, run);
   tandem::ops::add_sync(app, run);

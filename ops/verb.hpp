@@ -23,6 +23,7 @@ void add_trace(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_pack(CLI::App& app, Run& run);
 void add_quantize(CLI::App& app, Run& run);
+void add_plan(CLI::App& app, Run& run);
 void add_fetch(CLI::App& app, Run& run);
 void add_verify_weights(CLI::App& app, Run& run);
 void add_sync(CLI::App& app, Run& run);
