@@ -1,0 +1,404 @@
+// The link between two nodes and what a receiver does with what comes over it: strangers, liars, cut connections, files
+// that arrive in pieces and over several lives.
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "engram/sha256.hpp"
+#include "gpu/weights_files/manifest.hpp"
+#include "net/sync/answerer.hpp"
+#include "net/sync/ask_peer.hpp"
+#include "net/sync/channel.hpp"
+#include "net/sync/nonce_file.hpp"
+#include "net/sync/server.hpp"
+#include "tests/engram/temporary_folder.hpp"
+
+using namespace tandem;
+using namespace tandem::net::sync;
+using namespace std::chrono_literals;
+using Folder = engram::test::TemporaryFolder;
+namespace asio = boost::asio;
+
+BOOST_AUTO_TEST_SUITE(sync_link)
+
+namespace {
+
+const std::string secret = "0123456789abcdef0123456789abcdef";
+
+Timeouts short_timeouts() {
+  Timeouts timeouts;
+  timeouts.handshake = 500ms;
+  timeouts.idle = 2'000ms;
+  return timeouts;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+std::string sha_of(const std::string& text) {
+  return engram::sha256_hex(bytes_of(text));
+}
+
+// A receiver of this process on a free port.
+struct Receiver {
+  explicit Receiver(bool takes_files = true)
+      : answerer({folder.path(), {}, "/proc/self/mounts", takes_files}),
+        server({{"127.0.0.1", 0}, secret, short_timeouts(), {}, {}}, answerer),
+        port(server.start().value()) {}
+  Result<std::unique_ptr<Channel>> connect(const std::string& token = secret) const {
+    return Channel::connect({"127.0.0.1", port}, token, short_timeouts());
+  }
+  // Waits until so many connections were refused or have ended by an error.
+  bool wait_for_refusals(std::uint64_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (server.counts().refused + server.counts().broken < count) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  Folder folder;
+  Answerer answerer;
+  SyncServer server;
+  std::uint16_t port;
+};
+
+// A connection without manners.
+struct RawClient {
+  explicit RawClient(std::uint16_t port) { socket.connect({asio::ip::make_address("127.0.0.1"), port}); }
+  void say(std::span<const std::byte> bytes) {
+    boost::system::error_code ignored;
+    asio::write(socket, asio::buffer(bytes.data(), bytes.size()), ignored);
+  }
+  template <class T>
+  void say_object(const T& value) {
+    say(std::as_bytes(std::span(&value, 1)));
+  }
+  template <class T>
+  T hear() {
+    T value{};
+    asio::read(socket, asio::buffer(&value, sizeof value));
+    return value;
+  }
+  asio::io_context context;
+  asio::ip::tcp::socket socket{context};
+};
+
+// A client that knows the token and makes its own frames.
+struct LyingClient : RawClient {
+  explicit LyingClient(std::uint16_t port) : RawClient(port) {
+    Hello hello;
+    hello.nonce.fill(std::byte{7});
+    say_object(hello);
+    transcript = {secret, hello.nonce, hear<Hello>().nonce};
+    say_object(transcript.client_proof());
+    BOOST_TEST((hear<Verdict>() == Verdict::welcome));
+    BOOST_TEST(same_code(hear<Code>(), transcript.server_proof()));
+  }
+  void say_frame(FrameHead head, const std::string& control, std::uint64_t number) {
+    const Code code = authenticate(transcript.key_to_server(), {std::as_bytes(std::span(&number, 1)),
+                                                                std::as_bytes(std::span(&head, 1)), bytes_of(control)});
+    say_object(head);
+    say_object(code);
+    say(bytes_of(control));
+  }
+  Transcript transcript;
+};
+
+FrameHead head_of(const std::string& control) {
+  FrameHead head;
+  head.control_bytes = static_cast<std::uint32_t>(control.size());
+  return head;
+}
+
+Message offer_of(const std::string& path, const std::string& content) {
+  Message message{MessageKind::offer};
+  message.path = path;
+  message.bytes = content.size();
+  message.modified_ns = 1'796'000'000'000'000'000;
+  message.chunk_bytes = chunk_bytes_min;
+  return message;
+}
+
+Message message_of(MessageKind kind, const std::string& path, std::uint64_t index = 0) {
+  Message message{kind};
+  message.path = path;
+  message.index = index;
+  return message;
+}
+
+// Sends chunks [first, last) of a file.
+void send_chunks(Channel& channel, const std::string& path, const std::string& content, std::uint64_t first,
+                 std::uint64_t last) {
+  for (std::uint64_t i = first; i < last; ++i) {
+    const auto stored = channel.ask_for(MessageKind::stored, message_of(MessageKind::chunk, path, i),
+                                        bytes_of(content.substr(i * chunk_bytes_min, chunk_bytes_min)));
+    BOOST_REQUIRE_MESSAGE(stored, stored.error().message());
+  }
+}
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(proofs_depend_on_the_token_the_nonces_and_the_role) {
+  Transcript one{secret, {}, {}}, other = one;
+  other.client[0] = std::byte{1};
+  BOOST_TEST(!same_code(one.client_proof(), one.server_proof()));
+  BOOST_TEST(!same_code(one.client_proof(), other.client_proof()));
+  BOOST_TEST(!same_code(one.client_proof(), Transcript{secret + "x", {}, {}}.client_proof()));
+  BOOST_TEST(!same_code(one.key_to_client(), one.key_to_server()));
+  BOOST_TEST(same_code(one.client_proof(), Transcript{secret, {}, {}}.client_proof()));
+}
+
+BOOST_AUTO_TEST_CASE(a_token_file_that_others_can_read_or_that_is_short_is_refused) {
+  const Folder folder;
+  const auto file = folder.write("token", bytes_of(secret + "\n"));
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+  BOOST_TEST((load_token(file).error().code == ErrorCode::bad_config));
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  BOOST_TEST(*load_token(file) == secret);
+  const auto brief = folder.write("brief", bytes_of("secret"));
+  std::filesystem::permissions(brief, std::filesystem::perms(0600));
+  BOOST_TEST((load_token(brief).error().code == ErrorCode::bad_config));
+  BOOST_TEST((load_token(folder.path() / "absent").error().code == ErrorCode::not_found));
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_refuse_another_token) {
+  const Receiver receiver;
+  BOOST_TEST((receiver.connect(std::string(32, 'x')).error().code == ErrorCode::bad_config));
+  BOOST_TEST(receiver.wait_for_refusals(1));
+  BOOST_TEST(receiver.server.counts().accepted == 0U);
+
+  // A server that welcomes everybody does not know the token, and the client finds out.
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});
+  std::thread impostor([&] {
+    auto socket = acceptor.accept();
+    Hello hello;
+    Code proof{};
+    asio::read(socket, asio::buffer(&hello, sizeof hello));
+    asio::write(socket, asio::buffer(&hello, sizeof hello));
+    asio::read(socket, asio::buffer(&proof, sizeof proof));
+    const auto welcome = Verdict::welcome;
+    asio::write(socket, asio::buffer(&welcome, sizeof welcome));
+    asio::write(socket, asio::buffer(&proof, sizeof proof));  // the client's own proof, sent back
+  });
+  const auto fooled = Channel::connect({"127.0.0.1", acceptor.local_endpoint().port()}, secret, short_timeouts());
+  impostor.join();
+  BOOST_TEST((fooled.error().code == ErrorCode::bad_config));
+}
+
+BOOST_AUTO_TEST_CASE(another_version_is_told_by_both_ends) {
+  const Receiver receiver;
+  RawClient client(receiver.port);
+  Hello hello;
+  hello.version = protocol_version + 1;
+  client.say_object(hello);
+  BOOST_TEST(client.hear<Hello>().version == protocol_version);
+  BOOST_TEST(receiver.wait_for_refusals(1));
+}
+
+BOOST_AUTO_TEST_CASE(strangers_that_say_nothing_or_stop_halfway_are_dropped_in_time) {
+  const Receiver receiver;
+  RawClient silent(receiver.port), halfway(receiver.port), slow(receiver.port);
+  halfway.say(bytes_of("TNDM"));
+  BOOST_TEST(receiver.wait_for_refusals(3));
+  BOOST_TEST(receiver.connect().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(frames_that_are_too_large_repeated_or_changed_end_the_connection) {
+  const Receiver receiver;
+  const std::string question = to_json({MessageKind::revision});
+  FrameHead large = head_of(question);
+  large.data_bytes = data_bytes_max + 1;
+  LyingClient(receiver.port).say_frame(large, question, 0);
+  BOOST_TEST(receiver.wait_for_refusals(1));
+
+  LyingClient repeating(receiver.port);
+  repeating.say_frame(head_of(question), question, 0);
+  (void)repeating.hear<FrameHead>();
+  repeating.say_frame(head_of(question), question, 0);  // the same frame again: its number has passed
+  BOOST_TEST(receiver.wait_for_refusals(2));
+
+  LyingClient changing(receiver.port);
+  std::string changed = question;
+  changed.back() = ' ';
+  FrameHead head = head_of(question);
+  const std::uint64_t number = 0;
+  const Code code =
+      authenticate(changing.transcript.key_to_server(),
+                   {std::as_bytes(std::span(&number, 1)), std::as_bytes(std::span(&head, 1)), bytes_of(question)});
+  changing.say_object(head);
+  changing.say_object(code);
+  changing.say(bytes_of(changed));
+  BOOST_TEST(receiver.wait_for_refusals(3));
+
+  LyingClient cutting(receiver.port);
+  cutting.say_object(head_of(question));
+  cutting.socket.close();
+  BOOST_TEST(receiver.wait_for_refusals(3));
+  LyingClient(receiver.port).say_frame(head_of("{"), "{", 0);
+  BOOST_TEST(receiver.wait_for_refusals(4));
+}
+
+BOOST_AUTO_TEST_CASE(data_that_is_not_what_its_hash_says_ends_the_connection) {
+  const Receiver receiver;
+  LyingClient client(receiver.port);
+  const std::string control = to_json({MessageKind::manifest});
+  FrameHead head = head_of(control);
+  head.data_bytes = 3;  // its hash stays zero
+  client.say_frame(head, control, 0);
+  client.say(bytes_of("abc"));
+  BOOST_TEST(receiver.wait_for_refusals(1));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_only_serves_takes_nothing) {
+  const Receiver receiver(false);
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  for (const MessageKind kind : {MessageKind::offer, MessageKind::reserve, MessageKind::chunk, MessageKind::finish,
+                                 MessageKind::manifest, MessageKind::end}) {
+    const auto refused = (*channel)->ask(message_of(kind, "a"));
+    BOOST_TEST((refused.error().code == ErrorCode::invalid_argument), to_string(kind));
+  }
+  BOOST_TEST(ask_revision(**channel)->manifest_hash.empty());
+  BOOST_TEST(ask_mount(**channel).has_value());
+  BOOST_TEST(std::filesystem::is_empty(receiver.folder.path()));
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_files_are_compared_and_only_nonces_are_read_by_name) {
+  const Receiver receiver(false);
+  const Folder own;
+  for (const Folder* folder : {&receiver.folder, &own}) (void)folder->write("a", bytes_of("same bytes"));
+  (void)own.write("b", bytes_of("ours"));
+  (void)receiver.folder.write("b", bytes_of("their"));
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  BOOST_TEST(compare_part(**channel, own.path(), {"a", 5, 5}).has_value());
+  BOOST_TEST((compare_part(**channel, own.path(), {"b", 0, 4}).error().code == ErrorCode::mismatch));
+  Message question{MessageKind::nonce};
+  question.text = "../a";
+  BOOST_TEST((*channel)->ask(question).error().found.find("nonce") != std::string::npos);
+  const auto nonce = NonceFile::create(receiver.folder.path());
+  question.text = nonce->name();
+  BOOST_TEST((*channel)->ask_for(MessageKind::digest_is, question)->sha256 == nonce->sha256());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_arrives_in_pieces_and_appears_whole) {
+  const Receiver receiver;
+  const std::string content(2 * chunk_bytes_min + 5, 'c');
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  BOOST_TEST((*channel)->ask_for(MessageKind::have, offer_of("sub/a", content))->state == "new");
+  send_chunks(**channel, "sub/a", content, 1, 3);
+  Message finish = message_of(MessageKind::finish, "sub/a");
+  finish.sha256 = sha_of(content);
+  BOOST_TEST((*channel)->ask(finish).error().found.find("2 of 3 chunks") != std::string::npos);
+  send_chunks(**channel, "sub/a", content, 0, 1);
+  BOOST_TEST(!std::filesystem::exists(receiver.folder.path() / "sub/a"));
+  BOOST_TEST((*channel)->ask_for(MessageKind::finished, finish).has_value());
+  BOOST_TEST(content_of(receiver.folder.path() / "sub/a") == content);
+  Message again = offer_of("sub/a", content);
+  again.sha256 = sha_of(content);
+  BOOST_TEST((*channel)->ask_for(MessageKind::have, again)->state == "same");
+  BOOST_TEST((*channel)->ask_for(MessageKind::have, offer_of("sub/a", content))->sha256 == sha_of(content));
+}
+
+BOOST_AUTO_TEST_CASE(chunks_without_an_offer_beyond_the_end_or_of_another_size_are_refused) {
+  const Receiver receiver;
+  const std::string content(chunk_bytes_min + 1, 'c');
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  const auto code_of = [&](std::uint64_t index, const std::string& data) {
+    return (*channel)->ask(message_of(MessageKind::chunk, "a", index), bytes_of(data)).error().code;
+  };
+  BOOST_TEST((code_of(0, content.substr(1)) == ErrorCode::invalid_argument));
+  BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
+  BOOST_TEST((code_of(2, "x") == ErrorCode::out_of_range));
+  BOOST_TEST((code_of(1, "xy") == ErrorCode::out_of_range));
+  BOOST_TEST((code_of(0, "") == ErrorCode::out_of_range));
+  Message zero = offer_of("b", content);
+  zero.chunk_bytes = 0;
+  BOOST_TEST(((*channel)->ask(zero).error().code == ErrorCode::out_of_range));
+  Message other = offer_of("a", content + "longer");
+  BOOST_TEST(((*channel)->ask(other).error().code == ErrorCode::unavailable));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_with_another_hash_is_thrown_away_and_the_old_one_stays) {
+  const Receiver receiver;
+  (void)receiver.folder.write("a", bytes_of("old"));
+  const std::string content(chunk_bytes_min, 'c');
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
+  send_chunks(**channel, "a", content, 0, 1);
+  Message finish = message_of(MessageKind::finish, "a");
+  finish.sha256 = sha_of("something else");
+  BOOST_TEST(((*channel)->ask(finish).error().code == ErrorCode::mismatch));
+  BOOST_TEST(content_of(receiver.folder.path() / "a") == "old");
+  BOOST_TEST((*channel)->ask_for(MessageKind::have, offer_of("a", content))->state == "new");
+}
+
+BOOST_AUTO_TEST_CASE(what_arrived_is_there_after_the_connection_and_after_the_receiver) {
+  const std::string content(4 * chunk_bytes_min, 'c');
+  Receiver receiver;
+  {
+    auto channel = receiver.connect();
+    BOOST_REQUIRE(channel);
+    BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
+    send_chunks(**channel, "a", content, 1, 3);
+  }
+  receiver.server.stop();
+  Answerer next({receiver.folder.path(), {}, "/proc/self/mounts", true});
+  const Message offer = offer_of("a", content);
+  const Message have = next.answer({offer, {}, {}, {}});
+  BOOST_TEST(have.state == "part");
+  BOOST_TEST(have.done == "06");
+  Message touched = offer;
+  ++touched.modified_ns;
+  Answerer last({receiver.folder.path() / "elsewhere", {}, "/proc/self/mounts", true});
+  BOOST_TEST(last.answer({touched, {}, {}, {}}).state == "new");
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_is_taken_only_if_it_is_one) {
+  const Receiver receiver;
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  const std::string bad = R"({"format": 1, "revision": "", "files": [{"path": "../a", "bytes": 1, "sha256": ""}]})";
+  BOOST_TEST(((*channel)->ask({MessageKind::manifest}, bytes_of(bad)).error().code == ErrorCode::bad_format));
+  const gpu::Manifest manifest{"r", {{"a", 1, ""}}};
+  const std::string good = gpu::to_json(manifest);
+  BOOST_TEST((*channel)->ask_for(MessageKind::done, {MessageKind::manifest}, bytes_of(good)).has_value());
+  BOOST_TEST(ask_revision(**channel)->manifest_hash == gpu::manifest_hash(manifest));
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_that_has_no_room_is_refused_before_it_begins) {
+  const Receiver receiver;
+  auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  Message reserve{MessageKind::reserve};
+  reserve.bytes = gpu::manifest_file_bytes_max;
+  BOOST_TEST(((*channel)->ask(reserve).error().code == ErrorCode::resource));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_stops_while_somebody_is_connected) {
+  Receiver receiver;
+  const auto channel = receiver.connect();
+  BOOST_REQUIRE(channel);
+  BOOST_TEST(ask_revision(**channel).has_value());
+  receiver.server.stop();
+  BOOST_TEST(!ask_revision(**channel).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
