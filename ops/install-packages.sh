@@ -34,7 +34,7 @@ boost_version() {
 wanted() {
   local boost
   boost=$(boost_version)
-  echo git g++ cmake ninja-build ccache mold pkg-config clang-format-14 curl python3 python3-numpy
+  echo git g++ cmake ninja-build ccache mold pkg-config clang-format-14 curl iproute2 python3 python3-numpy
   echo libcaf-dev libssl-dev ca-certificates
   echo "libboost$boost-dev" "libboost-json$boost-dev" "libboost-test$boost-dev" "libboost-system$boost-dev"
   echo libsimdjson-dev libibverbs-dev librdmacm-dev liburing-dev libpcre2-dev libutf8proc-dev

@@ -67,7 +67,7 @@ case "$*" in
 esac)");
     program("ssh", R"(
 case "$*" in
-  *"list -H -t snapshot"*) cat "$FAKE/remote" 2>/dev/null || { echo "cannot open: dataset does not exist" >&2; exit 1; } ;;
+  *"list -H -t snapshot"*) [ -e "$FAKE/remote" ] || { echo "does not exist" >&2; exit 1; }; cat "$FAKE/remote" ;;
   *receive*) [ ! -e "$FAKE/full" ] || { cat >/dev/null; echo "out of space" >&2; exit 1; }; cat >"$FAKE/received" ;;
 esac)");
     std::filesystem::create_directories(path() / "model/deep");
