@@ -146,6 +146,7 @@ WeightCheck check_hashes(const fs::path& folder, const HashCheckOptions& options
 }
 
 WeightCheck check_revision(const fs::path& folder, const PeerRevision& peer) {
+  if (peer.failure) return judge_without_loading("W7", revision_what, "the other node did not say", {*peer.failure});
   if (!peer.manifest_hash) return WeightCheck::skip("W7", revision_what, peer.unknown_because);
   const auto manifest = read_manifest(folder);
   if (!manifest && manifest.error().code == ErrorCode::not_found) {

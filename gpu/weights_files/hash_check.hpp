@@ -28,13 +28,15 @@ struct HashCheckOptions {
 // hashed are written. Skipped without a manifest, and if files are left that were never hashed.
 WeightCheck check_hashes(const std::filesystem::path& folder, const HashCheckOptions& options);
 
-// What is known about the other node: its manifest's hash, or why it is not known.
+// What is known about the other node: its manifest's hash, why nobody asked for it, or what went wrong on asking.
 struct PeerRevision {
   std::optional<std::string> manifest_hash;
   std::string unknown_because;
+  std::optional<Error> failure;
 };
 
-// W7: both nodes hold the same revision.
+// W7: both nodes hold the same revision. Skipped if nobody asked or a node has no manifest; a node that was to be asked
+// and does not answer fails it.
 WeightCheck check_revision(const std::filesystem::path& folder, const PeerRevision& peer);
 
 // Returns a manifest of what lies in a folder. Files are hashed unless a receipt has them (HashDepth::all: whatever

@@ -63,9 +63,11 @@ class FolderWalk {
 
 }  // namespace
 
-bool is_model_file_name(std::string_view name) noexcept {
-  return !name.starts_with('.') && name != manifest_file_name && !name.ends_with(".part") &&
-         !name.ends_with(".part.journal") && !is_packed_engram_name(name);
+bool is_model_file_name(std::string_view name) {
+  // Also the manifest that a killed process was writing: its name goes on behind a dot.
+  const bool is_manifest = name == manifest_file_name || name.starts_with(std::string(manifest_file_name) + ".");
+  return !name.starts_with('.') && !is_manifest && !name.ends_with(".part") && !name.ends_with(".part.journal") &&
+         !is_packed_engram_name(name);
 }
 
 Result<FileState> file_state(const fs::path& file) {

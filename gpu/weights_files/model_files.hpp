@@ -38,6 +38,6 @@ Result<FileState> file_state(const std::filesystem::path& file);
 Result<std::vector<ModelFile>> list_model_files(const std::filesystem::path& folder);
 
 // Whether a file or folder of that name, without its folder, can be part of a model by the rules above.
-bool is_model_file_name(std::string_view name) noexcept;
+bool is_model_file_name(std::string_view name);
 
 }  // namespace tandem::gpu

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <memory>
 
+#include "gpu/checkpoint/layers.hpp"
 #include "net/sync/answerer.hpp"
 #include "net/sync/ask_peer.hpp"
 #include "net/sync/sender.hpp"
@@ -131,6 +132,9 @@ Result<void> copy_to(const SyncArguments& arguments, const std::string& host, co
   if (!peer) return peer.error();
   const auto token = net::sync::load_token(arguments.token_file);
   if (!token) return token.error();
+  std::error_code unknown;
+  if (std::filesystem::exists(std::filesystem::path(arguments.model) / gpu::overlay_file_name, unknown))
+    announce("this folder stands on another one, which is not copied along: sync that one too");
   const CopyReporter reporter(arguments, peer->text());
   net::sync::CopyOptions options;
   options.folder = arguments.model;

@@ -63,12 +63,13 @@ gpu::HashCheckOptions hash_options(const Arguments& arguments) {
 }
 
 gpu::PeerRevision peer_revision(const Arguments& arguments) {
-  if (!arguments.peer_hash.empty()) return {arguments.peer_hash, ""};
-  if (arguments.peer.address.empty()) return {std::nullopt, "no other node was named (--peer, --peer-manifest-hash)"};
+  if (!arguments.peer_hash.empty()) return {arguments.peer_hash, "", {}};
+  if (arguments.peer.address.empty())
+    return {std::nullopt, "no other node was named (--peer, --peer-manifest-hash)", {}};
   const auto revision = net::sync::ask_revision(arguments.peer);
-  if (!revision) return {std::nullopt, "the other node was not reached: " + revision.error().message()};
-  if (revision->manifest_hash.empty()) return {std::nullopt, "the other node has no manifest"};
-  return {revision->manifest_hash, ""};
+  if (!revision) return {std::nullopt, "", revision.error()};
+  if (revision->manifest_hash.empty()) return {std::nullopt, "the other node has no manifest", {}};
+  return {revision->manifest_hash, "", {}};
 }
 
 std::vector<gpu::WeightCheck> run_checks(const Arguments& arguments) {
@@ -173,7 +174,11 @@ void add_verify_weights(CLI::App& app, Run& run) {
   verb->add_flag("--write-manifest", arguments->writes_manifest,
                  "list what lies in the folder in tandem-manifest.json");
   verb->add_option("--revision", arguments->revision, "name of the revision in a written manifest");
-  verb->add_option("--peer-manifest-hash", arguments->peer_hash, "revision that the other node holds");
+  verb->add_option("--peer-manifest-hash", arguments->peer_hash, "revision that the other node holds")
+      ->check([](const std::string& hash) {
+        const bool is_hash = hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+        return is_hash ? std::string{} : std::string("64 lower-case hexadecimal digits are wanted");
+      });
   verb->add_option("--peer", arguments->peer.address, "ask the other node, HOST[:PORT] of its tandem sync --serve");
   verb->add_option("--token-file", arguments->peer.token_file, "shared secret of the two nodes, mode 600");
   verb->add_option("--threads", arguments->threads, "files hashed at the same time")

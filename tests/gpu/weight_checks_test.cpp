@@ -254,12 +254,14 @@ BOOST_AUTO_TEST_CASE(w6_finds_files_that_are_missing_longer_or_listed_without_a_
 BOOST_AUTO_TEST_CASE(w7_compares_revisions_or_says_why_not) {
   test::CheckpointFolder folder;
   folder.write();
-  BOOST_TEST(check_revision(folder.path(), {std::nullopt, "nobody there"}).detail == "nobody there");
-  BOOST_TEST((check_revision(folder.path(), {"00", ""}).verdict == CheckVerdict::skipped), "no manifest here");
+  BOOST_TEST(check_revision(folder.path(), {std::nullopt, "nobody asked", {}}).detail == "nobody asked");
+  const Error unreached{ErrorCode::timeout, "10.0.0.2:29510", "no answer", ""};
+  BOOST_TEST(fails_at(check_revision(folder.path(), {std::nullopt, "", unreached}), "no answer"));
+  BOOST_TEST((check_revision(folder.path(), {"00", "", {}}).verdict == CheckVerdict::skipped), "no manifest here");
   const Manifest made = *make_manifest(folder.path(), "r", {});
   BOOST_REQUIRE(write_manifest(folder.path(), made).has_value());
-  BOOST_TEST(passes(check_revision(folder.path(), {manifest_hash(made), ""})));
-  const WeightCheck other = check_revision(folder.path(), {std::string(64, '0'), ""});
+  BOOST_TEST(passes(check_revision(folder.path(), {manifest_hash(made), "", {}})));
+  const WeightCheck other = check_revision(folder.path(), {std::string(64, '0'), "", {}});
   BOOST_TEST(fails_at(other, "the other node's"));
   BOOST_TEST(!other.stops_loading);
 }
