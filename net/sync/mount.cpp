@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 namespace asio = boost::asio;
 
 constexpr std::uint64_t nfs_transfer_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t nfs_connections = 8;  // one connection does not fill the cable
 
 bool is_octal(char c) {
   return c >= '0' && c <= '7';
@@ -55,7 +56,7 @@ bool is_above(const fs::path& target, const fs::path& folder) {
   return rest == target.end() || (std::next(rest) == target.end() && rest->empty());
 }
 
-bool has_bytes(const Mount& mount, std::string_view option, std::uint64_t wanted) {
+bool is_at_least(const Mount& mount, std::string_view option, std::uint64_t wanted) {
   const std::string_view text = mount.option(option);
   std::uint64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -138,9 +139,11 @@ std::vector<std::string> find_nfs_faults(const Mount& mount, const std::string& 
   if (!mount.has_option("ro")) faults.push_back("not mounted read-only");
   if (!mount.has_option("hard")) faults.push_back("not mounted hard: a server that restarts would give read errors");
   for (const char* option : {"rsize", "wsize"}) {
-    if (!has_bytes(mount, option, nfs_transfer_bytes))
+    if (!is_at_least(mount, option, nfs_transfer_bytes))
       faults.push_back(fmt::format("{}={}, not 1048576", option, mount.option(option)));
   }
+  if (!is_at_least(mount, "nconnect", nfs_connections))
+    faults.push_back(fmt::format("nconnect={}, not {}", mount.option("nconnect"), nfs_connections));
   const std::string server = mount.server();
   boost::system::error_code failed;
   const auto address = asio::ip::make_address(server, failed);

@@ -2,8 +2,8 @@
 // share weights through.
 //
 // Required: version 4.2, read-only for the node that reads, transfers of 1 MiB, hard (a server that reboots makes
-// readers wait and never gives them an error), at least one connection, and a server that is another machine: an
-// address on `lo` means that the data never crosses the cable, or a mount of the node's own export.
+// readers wait and never gives them an error), eight connections, and a server that is another machine: an address on
+// `lo` means that the data never crosses the cable, or a mount of the node's own export.
 #pragma once
 
 #include <filesystem>

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <iostream>
@@ -156,11 +157,13 @@ Result<void> copy_to(const SyncArguments& arguments, const std::string& host, co
 }
 
 int sync_with(const SyncArguments& arguments, const std::filesystem::path& state) {
+  // A node that cannot be reached does not keep the others from getting theirs.
+  int code = exit_done;
   for (const std::string& host : arguments.to) {
     const auto copy = [&] { return copy_to(arguments, host, state); };
-    if (auto synced = sync_host(arguments, host, copy); !synced) return fail(synced.error());
+    if (auto synced = sync_host(arguments, host, copy); !synced) code = std::max(code, fail(synced.error()));
   }
-  return exit_done;
+  return code;
 }
 
 int run_sync(const SyncArguments& arguments) {

@@ -87,9 +87,9 @@ class SyncFolders {
     return all;
   }
   std::vector<std::string> send(const std::string& to, std::vector<std::string> more = {}) const {
-    std::vector<std::string> all{"sync",        "--backend", "copy",       "--model", source().string(), "--token-file",
-                                 token(),       "--to",      to,           "--json",  "--chunk-kib",     "256",
-                                 "--state-dir", state(),     "--patience", "60"};
+    std::vector<std::string> all{"sync",         "--backend", "copy",        "--model", source().string(),
+                                 "--token-file", token(),     "--to",        to,        "--json",
+                                 "--chunk-kib",  "256",       "--state-dir", state()};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

@@ -205,6 +205,34 @@ BOOST_AUTO_TEST_CASE(automatic_choice_sees_shared_storage_and_says_why_not_other
     BOOST_TEST(other.output().find(reason) != std::string::npos, reason << " in " << other.output());
 }
 
+BOOST_AUTO_TEST_CASE(a_right_nfs_mount_is_taken_and_a_wrong_one_named) {
+  const SyncFolders folders(mib);
+  const std::string mounts = folders.state() + "-mounts";
+  const auto mounted_as = [&](const std::string& options) {
+    put_content(mounts, "10.77.77.1:/models " + tiny_model() + " nfs4 " + options + ",addr=10.77.77.1 0 0\n");
+    TandemProcess server({"sync", "--serve", "--model", tiny_model(), "--token-file", folders.token(), "--state-dir",
+                          folders.state(), "--listen", "127.0.0.1:0", "--mounts", mounts});
+    TandemProcess head({"sync", "--model", tiny_model(), "--token-file", folders.token(), "--to", address_of(server),
+                        "--backend", "nfs", "--state-dir", folders.state()});
+    BOOST_TEST(head.wait_for_exit(30s).has_value());
+    return std::pair(head.wait_for_exit(0s).value_or(-1), head.output());
+  };
+  const auto right = mounted_as("ro,vers=4.2,rsize=1048576,wsize=1048576,hard,nconnect=8");
+  BOOST_TEST(right.first == 0, right.second);
+  BOOST_TEST(right.second.find("it reads the configuration and a page of an Engram table") != std::string::npos);
+  const auto wrong = mounted_as("rw,vers=3,rsize=1048576,wsize=1048576,hard,nconnect=8");
+  BOOST_TEST(wrong.first == 1, wrong.second);
+  BOOST_TEST(wrong.second.find("version 3, not 4.2; not mounted read-only") != std::string::npos, wrong.second);
+}
+
+BOOST_AUTO_TEST_CASE(several_nodes_get_theirs_though_one_of_them_is_not_there) {
+  const SyncFolders folders(mib);
+  TandemProcess receiver(folders.receive("127.0.0.1:0"));
+  TandemProcess sender(folders.send("127.0.0.1:1", {"--to", address_of(receiver), "--patience", "1"}));
+  BOOST_TEST(sender.wait_for_exit(60s).value_or(-1) == 1, sender.output());
+  BOOST_TEST(folders.is_equal());
+}
+
 BOOST_AUTO_TEST_CASE(the_other_nodes_revision_is_asked_for_by_verify_weights) {
   const SyncFolders folders(mib);
   TandemProcess receiver(folders.receive("127.0.0.1:0"));

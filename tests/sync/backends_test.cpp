@@ -157,13 +157,10 @@ BOOST_AUTO_TEST_CASE(an_nfs_mount_is_right_or_every_fault_is_named) {
   BOOST_TEST(nfs_faults("", "").empty());
   const struct {
     std::string from, to, names;
-  } cases[] = {{"ro,", "rw,", "read-only"},
-               {"vers=4.2", "vers=4.1", "4.2"},
-               {"vers=4.2,", "", "4.2"},
-               {"rsize=1048576", "rsize=131072", "rsize"},
-               {"wsize=1048576,", "", "wsize"},
-               {"hard", "soft", "hard"},
-               {",addr=10.0.0.1", ",addr=127.0.0.1", "lo"},
+  } cases[] = {{"ro,", "rw,", "read-only"},      {"vers=4.2", "vers=4.1", "4.2"},
+               {"vers=4.2,", "", "4.2"},         {"rsize=1048576", "rsize=131072", "rsize"},
+               {"wsize=1048576,", "", "wsize"},  {"nconnect=8,", "", "nconnect"},
+               {"hard", "soft", "hard"},         {",addr=10.0.0.1", ",addr=127.0.0.1", "lo"},
                {"nfs4", "ext4", "not on an NFS"}};
   for (const auto& [from, to, names] : cases) {
     const auto faults = nfs_faults(from, to);
