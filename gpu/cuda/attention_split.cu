@@ -1,6 +1,6 @@
 // Attention of few rows: the same numbers as attention_kernels.cu, cut over the whole device.
 //
-//   scores   s_t = (q . k_t) d^-0.5              one block of 64 keys and 8 heads a block
+//   scores   s_t = (q . k_t) d^-0.5              16 keys and 8 heads a block
 //   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   4 heads and 64 channels a block
 //
 // Shapes   d = 512; window records W8, entries N4 or W8; up to 128 + 512 keys a row.
@@ -24,7 +24,9 @@ constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block
 
 __device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& formats, std::int64_t key) {
   if (key < keys.window_count) {
-    return keys.ring + (keys.window_first + key) % keys.ring_slots * bytes_of_record(formats.window, wide_dim);
+    // Positions and slots fit 32 bits, whose remainder is far cheaper.
+    const auto slot = static_cast<unsigned>(keys.window_first + key) % static_cast<unsigned>(keys.ring_slots);
+    return keys.ring + slot * bytes_of_record(formats.window, wide_dim);
   }
   const std::int32_t entry = keys.selected[key - keys.window_count];
   const std::int64_t at = std::int64_t{keys.pages[entry / page_entries]} * page_entries + entry % page_entries;
@@ -34,6 +36,7 @@ __device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& f
 // ---- scores ----
 
 constexpr int score_warps = 8;  // heads of a block
+constexpr int score_keys = 16;  // keys of a block: few, because a block waits four times for memory before it computes
 constexpr int score_threads = score_warps * warp_size;
 constexpr int keys_abreast = 4;  // dots of a half-warp side by side
 constexpr int wide_pairs = wide_dim / (2 * lanes);
@@ -42,7 +45,7 @@ constexpr int wide_pairs = wide_dim / (2 * lanes);
 __device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* tile, int stride, int count, float scale,
                            float* scores) {
   const int lane = threadIdx.x % lanes, half = threadIdx.x / lanes % 2;
-  for (int first = half * keys_abreast; first < key_block; first += 2 * keys_abreast) {
+  for (int first = half * keys_abreast; first < score_keys; first += 2 * keys_abreast) {
     float sum[keys_abreast] = {};
 #pragma unroll
     for (int i = 0; i < wide_pairs; ++i) {
@@ -65,14 +68,14 @@ __device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* til
 __global__ void __launch_bounds__(score_threads) score_keys_kernel(AttendCall call, float scale, TileShape shape) {
   begin_dependent();
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ const std::byte* places[key_block];
+  __shared__ const std::byte* places[score_keys];
   __shared__ int selected;
   auto* tile = reinterpret_cast<unsigned*>(memory);
   const KeySource keys = call.rows[blockIdx.x];
   const KeyFormats formats{call.window_format, call.entry_format};
-  const std::int64_t total = count_keys(keys, selected), first = blockIdx.y * std::int64_t{key_block};
+  const std::int64_t total = count_keys(keys, selected), first = blockIdx.y * std::int64_t{score_keys};
   if (first >= total) return;
-  const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
+  const int count = static_cast<int>(total - first < score_keys ? total - first : score_keys);
   if (static_cast<int>(threadIdx.x) < count) places[threadIdx.x] = record_of(keys, formats, first + threadIdx.x);
   const int number = static_cast<int>(blockIdx.z) * score_warps + static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t head = number < call.heads ? number : call.heads - 1;
@@ -163,6 +166,52 @@ __device__ float soften_row(float* p, std::int64_t total, float sink, bool round
   return 1.0F / (sum_of_all + exponential(sink - most));
 }
 
+// The records of all keys of a row: those of entries four at a time, since each needs two loads in a row.
+__device__ void find_places(const KeySource& keys, const KeyFormats& formats, int total, const std::byte** places) {
+  const int window = static_cast<int>(keys.window_count), own = static_cast<int>(threadIdx.x);
+  for (int t = own; t < window && t < total; t += value_threads) places[t] = record_of(keys, formats, t);
+  constexpr int ahead = 4;
+  for (int first = window + own; first < total; first += ahead * value_threads) {
+    std::int32_t entries[ahead];
+    std::int64_t at[ahead];
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      const int t = first + a * value_threads;
+      entries[a] = keys.selected[(t < total ? t : total - 1) - window];
+    }
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      at[a] = std::int64_t{keys.pages[entries[a] / page_entries]} * page_entries + entries[a] % page_entries;
+    }
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      const int t = first + a * value_threads;
+      if (t < total) places[t] = keys.pool + at[a] * bytes_of_record(formats.entry, wide_dim);
+    }
+  }
+}
+
+// Adds p_t k_t of the tile's keys to two channels, ascending; four exps are read at once.
+__device__ void add_keys(const unsigned* tile, const float* p, int count, float (&out)[2]) {
+  const auto add = [&](float weight, unsigned word) {
+    const float2 pair = unpacked(word);
+    out[0] = fmaf(weight, pair.x, out[0]);
+    out[1] = fmaf(weight, pair.y, out[1]);
+  };
+  int t = 0;
+#pragma unroll 4
+  for (; t + 4 <= count; t += 4) {
+    const float4 weights = *reinterpret_cast<const float4*>(p + t);
+    const unsigned* word = tile + t * slice_stride;
+    const unsigned words[4] = {word[0], word[slice_stride], word[2 * slice_stride], word[3 * slice_stride]};
+    add(weights.x, words[0]);
+    add(weights.y, words[1]);
+    add(weights.z, words[2]);
+    add(weights.w, words[3]);
+  }
+  for (; t < count; ++t) add(p[t], tile[t * slice_stride]);
+}
+
 __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall call) {
   begin_dependent();
   extern __shared__ __align__(
@@ -173,13 +222,14 @@ __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall ca
   const KeySource keys = call.rows[blockIdx.x];
   const KeyFormats formats{call.window_format, call.entry_format};
   const std::int64_t total = count_keys(keys, shared.selected);
-  for (std::int64_t t = threadIdx.x; t < total; t += value_threads) places[t] = record_of(keys, formats, t);
+  find_places(keys, formats, static_cast<int>(total), places);
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
   const int number = static_cast<int>(blockIdx.y) * value_warps + warp;
   const std::int64_t head = number < call.heads ? number : call.heads - 1;
   float* p = exps + warp * call.keys_most;
   const float* scores = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
-  for (std::int64_t t = lane; t < total; t += warp_size) p[t] = scores[t];
+#pragma unroll 8
+  for (int t = lane; t < static_cast<int>(total); t += warp_size) p[t] = scores[t];
   __syncwarp();
   const float factor = soften_row(p, total, call.sink[head], call.round, shared.keep[warp]);
   __syncthreads();
@@ -205,12 +255,7 @@ __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall ca
     if (first + key_block < total) next = load(first + key_block);
     out[0] *= shared.keep[warp][block];
     out[1] *= shared.keep[warp][block];
-#pragma unroll 8
-    for (int t = 0; t < count; ++t) {
-      const float2 pair = unpacked(tile[t * slice_stride + lane]);
-      out[0] = fmaf(p[first + t], pair.x, out[0]);
-      out[1] = fmaf(p[first + t], pair.y, out[1]);
-    }
+    add_keys(tile + lane, p + first, count, out);
   }
   if (number >= call.heads) return;
   float* to = row_of(call.out, blockIdx.x) + head * wide_dim + static_cast<std::int64_t>(blockIdx.z) * slice_channels;
@@ -232,12 +277,12 @@ bool is_split(const AttendCall& call) {
 
 cudaError_t attend_split(cudaStream_t stream, const AttendCall& call) {
   const TileShape shape = tile_shape(wide_dim);
-  const std::size_t score_bytes = key_block * static_cast<std::size_t>(shape.stride) * sizeof(unsigned);
+  const std::size_t score_bytes = score_keys * static_cast<std::size_t>(shape.stride) * sizeof(unsigned);
   cudaError_t status = cudaFuncSetAttribute(score_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(score_bytes));
   if (status != cudaSuccess) return status;
   const auto rows = static_cast<unsigned>(call.q.rows), heads = static_cast<unsigned>(call.heads);
-  const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + key_block - 1) / key_block),
+  const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + score_keys - 1) / score_keys),
                         (heads + score_warps - 1) / score_warps);
   const float scale = static_cast<float>(1.0 / sqrt(static_cast<double>(wide_dim)));
   status = launch_dependent(stream, {score_grid, score_threads, 1, score_bytes}, score_keys_kernel, call, scale, shape);

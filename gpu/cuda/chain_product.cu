@@ -76,13 +76,26 @@ struct ChainTile {
     const int lane = static_cast<int>(threadIdx.x) % lanes, left = static_cast<int>(count(number));
     const unsigned char* w = stage + o * w_stride;
     const float* x = reinterpret_cast<const float*>(stage + outputs * w_stride) + r * x_stride;
-#pragma unroll 16
-    for (int i = lane; i < left; i += lanes) {
-      if constexpr (format == WeightFormat::f32) {
-        sum = fmaf(x[i], reinterpret_cast<const float*>(w)[i], sum);
-      } else {
-        sum = fmaf(x[i], bf16_to_float(reinterpret_cast<const std::uint16_t*>(w)[i]), sum);
+    const auto value = [&](int i) {
+      if constexpr (format == WeightFormat::f32) return reinterpret_cast<const float*>(w)[i];
+      return bf16_to_float(reinterpret_cast<const std::uint16_t*>(w)[i]);
+    };
+    if (left < piece) {
+      for (int i = lane; i < left; i += lanes) sum = fmaf(x[i], value(i), sum);
+      return sum;
+    }
+    // A whole piece: loads of sixteen elements before the chain of their multiply-adds.
+    constexpr int ahead = 16;
+    static_assert(piece % (ahead * lanes) == 0);
+    for (int first = lane; first < piece; first += ahead * lanes) {
+      float ws[ahead], xs[ahead];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        ws[a] = value(first + a * lanes);
+        xs[a] = x[first + a * lanes];
       }
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) sum = fmaf(xs[a], ws[a], sum);
     }
     return sum;
   }

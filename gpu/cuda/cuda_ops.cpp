@@ -109,8 +109,8 @@ class CudaOps final : public Ops {
   }
   void mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& norm, Tensor u, Tensor y) override {
     if (y.empty()) return;
-    if (y.cols > cuda::near_row_most) return Ops::mhc_input(streams, pre, norm, u, y);
     const cuda::InputCall call{streams, pre, norm.weight->data(), static_cast<float>(norm.eps), norm.round, y};
+    if (!cuda::is_joint_input(call)) return Ops::mhc_input(streams, pre, norm, u, y);
     run("mhc input", cuda::collapse_norm, call);
   }
   void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) override {

@@ -179,10 +179,20 @@ __global__ void combine_kernel(CombineWork work) {
         for (int next = 1; next < work.slices; ++next) value = value + row_of(all, next * count + at)[i];
         return rounded(value, work.round);
       };
+      constexpr int ahead = 8;  // slots whose loads are in flight together
       float sum = 0;
-      for (int j = 0; j < work.slots; ++j) {
-        const std::int64_t use = t * work.slots + j;
-        sum += product(work.products, work.position_of_use == nullptr ? use : work.position_of_use[use], uses);
+      for (int first = 0; first < work.slots; first += ahead) {
+        float values[ahead];
+#pragma unroll
+        for (int j = 0; j < ahead; ++j) {
+          if (first + j >= work.slots) continue;
+          const std::int64_t use = t * work.slots + first + j;
+          values[j] = product(work.products, work.position_of_use == nullptr ? use : work.position_of_use[use], uses);
+        }
+#pragma unroll
+        for (int j = 0; j < ahead; ++j) {
+          if (first + j < work.slots) sum += values[j];
+        }
       }
       if (work.shared.data != nullptr) sum += product(work.shared, t, work.rows);
       row_of(work.out, s * work.out_stride_rows + t)[i] = rounded(sum, work.is_finished && work.round);

@@ -36,6 +36,10 @@ struct IndexWork {
   RecordFormat format = RecordFormat::x4;
 };
 
+// Only the choice of entries, for rows that are worth a cluster of blocks each.
+inline constexpr std::int64_t wide_select_least = 65536;
+cudaError_t select_wide(cudaStream_t stream, const IndexWork& work);
+
 // Scores, chooses and publishes for all rows.
 cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
 

@@ -6,106 +6,16 @@
 //          writes the chosen indices in ascending order, ties from the left.
 // Order    integer counts only, so the result is a function of the scores alone.
 // Bytes    5 * 4 n.
-// Limit    one SM's bandwidth, since a row has one block: about 0.1 ms a row at 600 k.
+// Limit    one SM's bandwidth, since a row has one block; long rows have a cluster (index_select_wide.cu).
 // Plain    gpu/cpu/top_k.cpp; the test is equality.
-#include <math_constants.h>
-
 #include "gpu/cuda/dependent.cuh"
-#include "gpu/cuda/index_kernels.hpp"
 #include "gpu/cuda/index_score.cuh"
-#include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/index_select.cuh"
 
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int threads = 1024;
-constexpr int warps = threads / warp_size;
-constexpr int bins = 256;
-constexpr int per_thread = 8;  // consecutive scores of one thread; lists begin on 16 bytes
-
-// Maps finite floats and +infinity to integers of the same order, -0 and +0 to the same; what may not be chosen to 0.
-__device__ unsigned key_of(float score) {
-  if (!(score > -CUDART_INF_F)) return 0;
-  const unsigned bits = __float_as_uint(score + 0.0F);
-  return (bits & f32_sign_bit) != 0 ? ~bits : bits | f32_sign_bit;
-}
-
-// What is chosen: every key above `threshold` and the first `ties` keys equal to it.
-struct Choice {
-  unsigned threshold;
-  int ties;
-};
-
-struct Shared {
-  int counts[bins];
-  int sums[warps];
-  Choice choice;
-  int remaining;
-};
-
-// Keys of this thread's consecutive scores in the part of the list that begins at `first`; 0 behind the end.
-__device__ void load_keys(const float* scores, std::int64_t n, std::int64_t first, unsigned (&keys)[per_thread]) {
-  const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
-#pragma unroll
-  for (int i = 0; i < per_thread; i += 4) {
-    if (own + i + 4 <= n) {
-      const float4 four = *reinterpret_cast<const float4*>(scores + own + i);
-      keys[i] = key_of(four.x);
-      keys[i + 1] = key_of(four.y);
-      keys[i + 2] = key_of(four.z);
-      keys[i + 3] = key_of(four.w);
-      continue;
-    }
-#pragma unroll
-    for (int j = i; j < i + 4; ++j) keys[j] = own + j < n ? key_of(scores[own + j]) : 0;
-  }
-}
-
-// Counts byte `shift / 8` of the keys whose higher bytes equal `prefix`'s.
-__device__ void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
-  for (int i = threadIdx.x; i < bins; i += threads) shared.counts[i] = 0;
-  __syncthreads();
-  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
-    unsigned keys[per_thread];
-    load_keys(scores, n, first, keys);
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) {
-      const bool fits = keys[i] != 0 && (shift == 24 || keys[i] >> (shift + 8) == prefix >> (shift + 8));
-      // Scores are alike, so whole warps meet in one bin: one thread adds for all of them.
-      const int bin = fits ? static_cast<int>(keys[i] >> shift & 0xFFU) : bins;
-      const unsigned same = __match_any_sync(full_warp, bin);
-      if (fits && static_cast<int>(threadIdx.x) % warp_size == __ffs(static_cast<int>(same)) - 1) {
-        atomicAdd(&shared.counts[bin], __popc(same));
-      }
-    }
-  }
-  __syncthreads();
-}
-
-// Puts the bin of the key that is number `remaining` from above into the threshold, and how many keys of that bin it
-// takes into `remaining`; 0 if there are fewer keys. One warp: lane l looks at eight bins, lane 0 at the highest.
-__device__ void find_bin(unsigned prefix, int shift, Shared& shared) {
-  constexpr int own_bins = bins / warp_size;
-  const int lane = threadIdx.x, first = bins - 1 - lane * own_bins, wanted = shared.remaining;
-  int own = 0;
-  for (int i = 0; i < own_bins; ++i) own += shared.counts[first - i];
-  int until = own;
-  for (int step = 1; step < warp_size; step *= 2) {
-    const int other = __shfl_up_sync(full_warp, until, step);
-    if (lane >= step) until += other;
-  }
-  const int all = __shfl_sync(full_warp, until, warp_size - 1);
-  __syncwarp();  // all lanes have read what one of them changes
-  if (all < wanted) {
-    if (lane == 0) shared.remaining = 0;
-    return;
-  }
-  int left = wanted - (until - own), bin = first;
-  if (left <= 0 || left > own) return;
-  while (shared.counts[bin] < left) left -= shared.counts[bin--];
-  shared.remaining = left;
-  shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
-}
+using namespace selection;
 
 // Finds the k-th largest key. With fewer than k keys everything is chosen.
 __device__ Choice find_threshold(const float* scores, std::int64_t n, int k, Shared& shared) {
@@ -113,7 +23,7 @@ __device__ Choice find_threshold(const float* scores, std::int64_t n, int k, Sha
   unsigned prefix = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
     count_bytes(scores, n, prefix, shift, shared);
-    if (threadIdx.x < warp_size) find_bin(prefix, shift, shared);
+    if (threadIdx.x < warp_size) find_bin(shared.counts, prefix, shift, shared);
     __syncthreads();
     if (shared.remaining == 0) return {0, 0};
     prefix = shared.choice.threshold;
@@ -121,62 +31,12 @@ __device__ Choice find_threshold(const float* scores, std::int64_t n, int k, Sha
   return {prefix, shared.remaining};
 }
 
-// Returns the sum of `value` over the threads before this one; `total` gets the sum over all.
-__device__ int scan(int value, Shared& shared, int& total) {
-  const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
-  int sum = value;
-  for (int step = 1; step < warp_size; step *= 2) {
-    const int other = __shfl_up_sync(full_warp, sum, step);
-    if (lane >= step) sum += other;
-  }
-  __syncthreads();
-  if (lane == warp_size - 1) shared.sums[warp] = sum;
-  __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int w = 0; w < warps; ++w) {
-    before += w < warp ? shared.sums[w] : 0;
-    total += shared.sums[w];
-  }
-  return before + sum - value;
-}
-
-// Calls take(position among the chosen, index) for every chosen index, ascending. Returns how many there are.
-template <class Take>
-__device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, Shared& shared, const Take& take) {
-  int taken = 0, ties = 0;
-  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
-    const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
-    unsigned keys[per_thread];
-    int equal = 0, chosen = 0, total = 0;
-    load_keys(scores, n, first, keys);
-    for (int i = 0; i < per_thread; ++i) {
-      equal += keys[i] != 0 && keys[i] == choice.threshold ? 1 : 0;
-    }
-    int rank = ties + scan(equal, shared, total);
-    ties += total;
-    bool is_chosen[per_thread];
-    for (int i = 0; i < per_thread; ++i) {
-      const bool is_tie = keys[i] != 0 && keys[i] == choice.threshold;
-      is_chosen[i] = keys[i] > choice.threshold || (is_tie && rank < choice.ties);
-      rank += is_tie ? 1 : 0;
-      chosen += is_chosen[i] ? 1 : 0;
-    }
-    int position = taken + scan(chosen, shared, total);
-    taken += total;
-    for (int i = 0; i < per_thread; ++i) {
-      if (is_chosen[i]) take(position++, static_cast<int>(own + i));
-    }
-  }
-  return taken;
-}
-
 __global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
   begin_dependent();
   __shared__ Shared shared;
   const IndexSource row = work.rows[blockIdx.x];
   const Choice choice = find_threshold(row.scores, row.visible, work.topk, shared);
-  const int taken = take_chosen(row.scores, row.visible, choice, shared,
+  const int taken = take_chosen(row.scores, row.visible, choice, {}, shared,
                                 [&](int position, int index) { row.selected[position] = index; });
   for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += threads) row.selected[i] = -1;
   if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
@@ -191,7 +51,7 @@ __global__ void __launch_bounds__(threads) publish_kernel(IndexWork work) {
   for (int word = threadIdx.x; word < (blocks + 63) / 64; word += threads) row.published[word] = 0;
   const int most = row.takes_all ? blocks : work.candidate_blocks;
   const Choice choice = find_threshold(row.block_scores, blocks, most, shared);
-  take_chosen(row.block_scores, blocks, choice, shared, [&](int, int block) {
+  take_chosen(row.block_scores, blocks, choice, {}, shared, [&](int, int block) {
     atomicOr(reinterpret_cast<unsigned long long*>(row.published + block / 64), 1ULL << (block % 64));
   });
 }
@@ -203,7 +63,9 @@ cudaError_t select_entries(cudaStream_t stream, const IndexWork& work) {
   if (work.visible_most > 0) {
     if (const cudaError_t status = score_entries(stream, work); status != cudaSuccess) return status;
   }
-  const cudaError_t chosen = launch_dependent(stream, {dim3(rows), threads, 1, 0}, select_kernel, work);
+  const cudaError_t chosen = work.visible_most >= wide_select_least
+                                 ? select_wide(stream, work)
+                                 : launch_dependent(stream, {dim3(rows), threads, 1, 0}, select_kernel, work);
   if (chosen != cudaSuccess || work.block_size <= 0 || work.visible_most == 0) return chosen;
   if (const cudaError_t status = score_blocks(stream, work); status != cudaSuccess) return status;
   return launch_dependent(stream, {dim3(rows), threads, 1, 0}, publish_kernel, work);

@@ -19,7 +19,7 @@ namespace {
 __global__ void squares_kernel(Tensor x, Tensor squares) {
   begin_dependent();
   const float* row = row_of(x, blockIdx.x);
-  const float sum = sum_in_lanes(x.cols, [&](std::int64_t i, float s) { return fmaf(row[i], row[i], s); });
+  const float sum = dot_in_lanes(x.cols, [&](int i) { return float2{row[i], row[i]}; });
   if (threadIdx.x == 0) row_of(squares, blockIdx.x)[0] = sum;
 }
 

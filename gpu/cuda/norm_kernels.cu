@@ -16,7 +16,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr int threads = 512;
-constexpr int input_threads = 1024;  // five rows are read for one written
+constexpr int input_threads = 640;  // two times four columns a thread at 5120
 static_assert(near_row_most * sizeof(float) <= 48 << 10, "what a kernel may have without asking");
 
 __device__ float* row_memory() {
@@ -51,7 +51,7 @@ __global__ void rmsnorm_kernel(NormCall call) {
   const std::int64_t cols = call.x.cols;
   const float* x = near_row(row_of(call.x, blockIdx.x), cols);
   if (threadIdx.x < warp_size) {
-    const float sum = sum_in_lanes(cols, [&](std::int64_t i, float s) { return fmaf(x[i], x[i], s); });
+    const float sum = dot_in_lanes(cols, [&](int i) { return float2{x[i], x[i]}; });
     if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
   }
   __syncthreads();
@@ -62,28 +62,50 @@ __global__ void rmsnorm_kernel(NormCall call) {
   }
 }
 
-// The collapsed row stays in shared memory.
-__global__ void collapse_norm_kernel(InputCall call) {
-  begin_dependent();
+// u of four neighbouring columns. All streams are loaded before the first is used: a block has no other work to hide
+// them behind.
+template <int mult>
+__device__ float4 collapse_four(const float* s, const float (&mix)[mult], std::int64_t cols, std::int64_t i) {
+  float4 from[mult];
+#pragma unroll
+  for (int j = 0; j < mult; ++j) from[j] = *reinterpret_cast<const float4*>(s + j * cols + i);
+  float4 sum{mix[0] * from[0].x, mix[0] * from[0].y, mix[0] * from[0].z, mix[0] * from[0].w};
+#pragma unroll
+  for (int j = 1; j < mult; ++j) {
+    sum.x = fmaf(mix[j], from[j].x, sum.x);
+    sum.y = fmaf(mix[j], from[j].y, sum.y);
+    sum.z = fmaf(mix[j], from[j].z, sum.z);
+    sum.w = fmaf(mix[j], from[j].w, sum.w);
+  }
+  return sum;
+}
+
+// Collapse and norm; the collapsed row stays in shared memory. `mult` streams, cols and stride multiples of 4.
+template <int mult>
+__global__ void __launch_bounds__(input_threads) collapse_norm_kernel(InputCall call) {
   extern __shared__ __align__(16) float u[];
   __shared__ float factor;
   const std::int64_t cols = call.y.cols;
-  const float *s = row_of(call.streams, blockIdx.x), *mix = row_of(call.pre, blockIdx.x);
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    float sum = mix[0] * s[i];
-    for (std::int64_t j = 1; j < call.pre.cols; ++j) sum = fmaf(mix[j], s[j * cols + i], sum);
-    u[i] = rounded(sum, call.round);
+  const float *s = row_of(call.streams, blockIdx.x), *pre = row_of(call.pre, blockIdx.x);
+  begin_dependent();
+  float mix[mult];
+#pragma unroll
+  for (int j = 0; j < mult; ++j) mix[j] = pre[j];
+#pragma unroll 2
+  for (std::int64_t i = threadIdx.x * std::int64_t{4}; i < cols; i += 4 * input_threads) {
+    const float4 sum = collapse_four<mult>(s, mix, cols, i);
+    *reinterpret_cast<float4*>(u + i) = {rounded(sum.x, call.round), rounded(sum.y, call.round),
+                                         rounded(sum.z, call.round), rounded(sum.w, call.round)};
   }
   __syncthreads();
   if (threadIdx.x < warp_size) {
-    const float sum = sum_in_lanes(cols, [&](std::int64_t i, float total) { return fmaf(u[i], u[i], total); });
+    const float sum = dot_in_lanes(cols, [&](int i) { return float2{u[i], u[i]}; });
     if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
   }
   __syncthreads();
   float* y = row_of(call.y, blockIdx.x);
 #pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+  for (std::int64_t i = threadIdx.x; i < cols; i += input_threads) {
     y[i] = rounded(u[i] * factor * call.weight[i], call.round);
   }
 }
@@ -165,11 +187,15 @@ cudaError_t rmsnorm(cudaStream_t stream, const NormCall& call) {
   return launch_dependent(stream, {dim3(rows), threads, 1, row_bytes(call.x.cols)}, rmsnorm_kernel, call);
 }
 
+bool is_joint_input(const InputCall& call) {
+  const auto address = reinterpret_cast<std::uintptr_t>(call.streams.data);
+  return call.pre.cols == 4 && call.y.cols <= near_row_most && call.y.cols % 4 == 0 && call.streams.stride % 4 == 0 &&
+         address % 16 == 0;
+}
+
 cudaError_t collapse_norm(cudaStream_t stream, const InputCall& call) {
-  const std::size_t bytes = row_bytes(call.y.cols);
-  if (bytes == 0) return cudaErrorNotSupported;
-  return launch_dependent(stream, {dim3(static_cast<unsigned>(call.y.rows)), input_threads, 1, bytes},
-                          collapse_norm_kernel, call);
+  return launch_dependent(stream, {dim3(static_cast<unsigned>(call.y.rows)), input_threads, 1, row_bytes(call.y.cols)},
+                          collapse_norm_kernel<4>, call);
 }
 
 cudaError_t engram_gate(cudaStream_t stream, const GateCall& call) {

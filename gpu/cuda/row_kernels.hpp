@@ -36,7 +36,7 @@ cudaError_t rmsnorm(cudaStream_t stream, const NormCall& call);
 
 inline constexpr std::int64_t near_row_most = 12288;  // values of a row that a block keeps in shared memory
 
-// y = rmsnorm(u), u = sum_j pre_j S_j rounded: collapse and norm of one row of at most near_row_most values at once.
+// y = rmsnorm(u), u = sum_j pre_j S_j rounded: collapse and norm at once.
 struct InputCall {
   Tensor streams, pre;
   const float* weight;
@@ -44,6 +44,7 @@ struct InputCall {
   bool round;
   Tensor y;
 };
+bool is_joint_input(const InputCall& call);  // four streams, rows that fit and are aligned
 cudaError_t collapse_norm(cudaStream_t stream, const InputCall& call);
 
 struct RotationCall {

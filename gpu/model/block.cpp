@@ -27,7 +27,9 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   // Coefficients are needed by the expansion at the end of their site only.
   Ops& ops = step.ops();
   HcMix attention_mix;
-  ops.beside(Ops::Side::residual, [&] { attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn); });
+  const Tensor own_pre = step.workspace.f32(rows, config.hc_mult);
+  ops.beside(Ops::Side::residual,
+             [&] { attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn, own_pre); });
   show_mix(step, "hc_attn_mix", residual.streams, weights.hc_attn);
   show_coefficients(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
   const Tensor attention_in = mhc_input(step, residual.streams, residual.pre, weights.attn_norm);
@@ -38,8 +40,10 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   ops.join(Ops::Side::residual);
   ops.mhc_expand(residual.streams, *attention_out, attention_mix, step.rounds());
 
+  // What this site makes for the next one takes the place of what the attention site has used up.
   HcMix ffn_mix;
-  ops.beside(Ops::Side::residual, [&] { ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn); });
+  ops.beside(Ops::Side::residual,
+             [&] { ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn, residual.pre); });
   show_mix(step, "hc_ffn_mix", residual.streams, weights.hc_ffn);
   show_coefficients(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
   const Tensor ffn_in = mhc_input(step, residual.streams, attention_mix.pre, weights.ffn_norm);
@@ -50,8 +54,6 @@ Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape 
   ops.join(Ops::Side::residual);
   ops.mhc_expand(residual.streams, *ffn_out, ffn_mix, step.rounds());
 
-  const RowMove carried{ffn_mix.pre.row<float>(0), residual.pre.row<float>(0)};
-  ops.move_rows({&carried, 1}, rows * config.hc_mult);
   step.show("stream_out", residual.streams, {rows, config.hc_mult, config.hidden});
   step.show("pre_out", residual.pre, {rows, config.hc_mult});
   return {};

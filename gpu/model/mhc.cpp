@@ -6,11 +6,11 @@
 
 namespace tandem::gpu {
 
-HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights) {
+HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights,
+                       const Tensor& pre) {
   const int mult = step.config().hc_mult;
   const std::int64_t rows = streams.rows;
-  const HcMix mix{step.workspace.f32(rows, mult), step.workspace.f32(rows, mult),
-                  step.workspace.f32(rows, mult * mult)};
+  const HcMix mix{pre, step.workspace.f32(rows, mult), step.workspace.f32(rows, mult * mult)};
   step.ops().mhc_mix(streams, weights, step.config(), mix);
   return mix;
 }

@@ -224,6 +224,8 @@ BOOST_AUTO_TEST_CASE(equal_scores_go_to_the_lower_entry) {
 BOOST_AUTO_TEST_CASE(a_long_context_is_searched_exactly) {
   if (!has_device()) return;
   check_index({32, 128, 512, 8, 2048, {70001}}, RecordFormat::x4);
+  check_index({4, 32, 512, 8, 40, {65536, 3, 513, 66001}, true}, RecordFormat::x4);
+  check_index({4, 32, 16, 8, 4, {70001, 0, 17}}, RecordFormat::x4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

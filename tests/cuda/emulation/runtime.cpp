@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/cuda/exl3/exl3.hpp"
+#include "gpu/cuda/index_kernels.hpp"
 
 namespace {
 
@@ -107,6 +108,9 @@ cudaError_t cudaSetDevice(int) {
 
 namespace tandem::gpu::cuda {
 
+cudaError_t select_wide(cudaStream_t, const IndexWork&) {
+  return cudaErrorNotSupported;
+}
 cudaError_t exl3_multiply_set(cudaStream_t, const Exl3Set&, int, Exl3Rotated) {
   return cudaErrorNotSupported;
 }
