@@ -22,6 +22,8 @@ using boost::system::error_code;
 
 // Signed addresses in a Location field reach several KiB.
 constexpr std::uint32_t header_bytes_max = 64 << 10;
+// Beast reads as much as the buffer has room for, at most this, and a new buffer has hardly any.
+constexpr std::size_t read_bytes = 64 << 10;
 
 Error transport_error(const Url& url, const char* step, const error_code& error) {
   const bool is_timeout = error == beast::error::timeout;
@@ -49,7 +51,9 @@ template <class Stream>
 class StreamConnection final : public Connection {
  public:
   StreamConnection(Stream stream, const Url& url, const FetchLimits& limits)
-      : stream_(std::move(stream)), url_(url), limits_(limits) {}
+      : stream_(std::move(stream)), url_(url), limits_(limits) {
+    buffer_.reserve(read_bytes);
+  }
 
   Awaitable<Result<ReplyHead>> ask(const RequestHead& request) override {
     is_reusable_ = false;

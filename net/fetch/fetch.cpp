@@ -37,6 +37,11 @@ class Fetching {
   explicit Fetching(const FetchOptions& options) : options_(options), session_(options.stop) {}
 
   Result<FetchReport> run() {
+    if (!options_.from.empty()) {
+      auto url = Url::parse(options_.from);
+      if (!url) return url.error();
+      listing_.base = std::move(*url);
+    }
     if (auto locked = lock_folder(); !locked) return locked.error();
     if (auto listed = list(); !listed) return listed.error();
     verified_ = std::make_unique<VerifiedFiles>(options_.folder);
@@ -86,10 +91,7 @@ Result<void> Fetching::lock_folder() {
     if (auto text = engram::read_text(path, 64 << 10)) source_ = *text;
     return {};
   }
-  const auto url = Url::parse(options_.from);
-  if (!url) return url.error();
-  listing_.base = *url;
-  source_ = url->text_without_query();
+  source_ = listing_.base.text_without_query();
   if (auto emptied = lock_->resize(0); !emptied) return emptied;
   return lock_->write_at(0, std::as_bytes(std::span(source_)));
 }
