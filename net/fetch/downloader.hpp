@@ -3,7 +3,7 @@
 // Workers take pieces from the first file that has any, and open the next file when none has. A failing piece is tried
 // again by its worker with growing waits; a file that changed on the server or has the wrong hash starts over, twice; a
 // file that cannot be had is given up while the others go on. Only what concerns all files ends the whole: a full disk,
-// a refused certificate or token.
+// a refused token.
 #pragma once
 
 #include <string>
