@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <system_error>
@@ -89,11 +90,8 @@ Result<Message> Answerer::answer_or_error(const Question& question) {
       return tell_nonce(question.message);
     case MessageKind::offer:
       return take_offer(question);
-    case MessageKind::reserve: {
-      auto enough = engram::check_free_space(options_.folder, question.message.bytes);
-      if (!enough) return enough.error();
-      return Message{MessageKind::done};
-    }
+    case MessageKind::reserve:
+      return take_reserve(question.message);
     case MessageKind::chunk:
       return take_chunk(question);
     case MessageKind::finish:
@@ -195,6 +193,23 @@ Result<Message> Answerer::take_offer(const Question& question) {
   }
   const ChunkSet chunks = file->chunks();
   return have(chunks.count() > 0 ? "part" : "new", "", chunks.to_text());
+}
+
+// What unfinished files took of the disk in an earlier run is theirs already. Only when there is room for all of them
+// does the first one take its own.
+Result<Message> Answerer::take_reserve(const Message& asked) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t missing = asked.bytes;
+  for (const auto& [path, file] : incoming_) {
+    const auto reserved = file->reserved_bytes();
+    if (!reserved) return reserved.error();
+    missing -= std::min(missing, *reserved);
+  }
+  if (auto enough = engram::check_free_space(options_.folder, missing); !enough) return enough.error();
+  for (const auto& [path, file] : incoming_) {
+    if (auto allocated = file->allocate(); !allocated) return allocated.error();
+  }
+  return Message{MessageKind::done};
 }
 
 Result<std::shared_ptr<IncomingFile>> Answerer::find_incoming(const std::string& path) const {

@@ -55,6 +55,7 @@ class Answerer {
   Result<Message> tell_digest(const Message& asked) const;
   Result<Message> tell_nonce(const Message& asked) const;
   Result<Message> take_offer(const Question& question);
+  Result<Message> take_reserve(const Message& asked);
   Result<Message> take_chunk(const Question& question);
   Result<Message> take_finish(const Question& question);
   Result<Message> take_manifest(const Question& question);

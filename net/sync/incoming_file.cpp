@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -70,12 +71,10 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::open(const fs::path& folder,
   if (extent->bytes != identity.shape.file_bytes) finished.clear();
   auto journal = engram::PackJournal::create(places.journal, words, finished);
   if (!journal) return journal.error();
-  if (extent->bytes != identity.shape.file_bytes) {
-    if (auto sized = file->resize(identity.shape.file_bytes); !sized) return sized.error();
-  }
   auto incoming = std::unique_ptr<IncomingFile>(new IncomingFile(std::move(identity), places));
   incoming->file_ = std::make_shared<engram::OutputFile>(std::move(*file));
   incoming->journal_.emplace(std::move(*journal));
+  incoming->is_allocated_ = extent->bytes == incoming->identity_.shape.file_bytes;
   for (const auto& [index, checksum] : finished) incoming->chunks_.add(index);
   return incoming;
 }
@@ -83,6 +82,22 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::open(const fs::path& folder,
 ChunkSet IncomingFile::chunks() const {
   const std::lock_guard lock(mutex_);
   return chunks_;
+}
+
+Result<std::uint64_t> IncomingFile::reserved_bytes() const {
+  const std::lock_guard lock(mutex_);
+  if (!file_) return std::uint64_t{0};
+  const auto extent = file_->extent();
+  if (!extent) return extent.error();
+  return extent->allocated - std::min(extent->allocated, chunks_.bytes());
+}
+
+Result<void> IncomingFile::allocate() {
+  const std::lock_guard lock(mutex_);
+  if (is_allocated_ || !file_) return {};
+  auto sized = file_->resize(identity_.shape.file_bytes);
+  is_allocated_ = sized.has_value();
+  return sized;
 }
 
 Result<void> IncomingFile::write(const Chunk& chunk) {
@@ -97,6 +112,7 @@ Result<void> IncomingFile::write(const Chunk& chunk) {
     return file_;
   }();
   if (!file) return Error{ErrorCode::invalid_argument, identity_.path, "a chunk of a finished file", "none"};
+  if (auto allocated = allocate(); !allocated) return allocated;
   if (auto written = file->write_at(shape.offset(chunk.index), chunk.data); !written) return written;
   const std::lock_guard lock(mutex_);
   if (!file_) return Error{ErrorCode::invalid_argument, identity_.path, "a chunk while the file was finished", "none"};
@@ -129,6 +145,10 @@ Result<gpu::FileReceipt> IncomingFile::finish(const std::string& sha256,
   if (!file_ || !chunks_.is_complete()) {
     return Error{ErrorCode::invalid_argument, identity_.path,
                  fmt::format("{} of {} chunks", chunks_.count(), identity_.shape.count()), "all of them"};
+  }
+  // An empty file has no chunk that would have made room for it, or cut an older part to size.
+  if (!is_allocated_) {
+    if (auto sized = file_->resize(identity_.shape.file_bytes); !sized) return sized.error();
   }
   if (auto flushed = flush_locked(); !flushed) return flushed.error();
   const auto hashed = gpu::hash_file(places_.part, is_working);

@@ -37,13 +37,18 @@ inline constexpr const char* parts_folder_name = ".tandem-sync";
 
 class IncomingFile {
  public:
-  // Opens or creates the part. What an earlier life left is taken over if it was the same file. Errors: io, resource
-  // (disk full), unavailable (another process receives it), bad_format (its place is not in the folder).
+  // Opens or creates the part. What an earlier life left is taken over if it was the same file. Errors: io, unavailable
+  // (another process receives it), out_of_range (chunks of another size than one may have).
   static Result<std::unique_ptr<IncomingFile>> open(const std::filesystem::path& folder, IncomingIdentity identity);
 
   const IncomingIdentity& identity() const noexcept { return identity_; }
   // The chunks that need not be sent. Any thread.
   ChunkSet chunks() const;
+  // Bytes of the disk that the part has already and that no chunk has used. Any thread. Errors: io.
+  Result<std::uint64_t> reserved_bytes() const;
+  // Takes the disk's space for all of it, where the file system can; the first chunk does so too. Any thread. Errors:
+  // resource (disk full), io.
+  Result<void> allocate();
   struct Chunk {
     std::uint64_t index = 0;
     std::span<const std::byte> data;
@@ -74,6 +79,7 @@ class IncomingFile {
   mutable std::mutex mutex_;                  // guards everything below; writes of chunks happen outside
   std::shared_ptr<engram::OutputFile> file_;  // null once it is finished or thrown away
   std::optional<engram::PackJournal> journal_;
+  bool is_allocated_ = false;
   ChunkSet chunks_;                               // on the disk or at least written
   std::vector<engram::FinishedBlock> unflushed_;  // of them, not yet in the journal
   std::uint64_t unflushed_bytes_ = 0;

@@ -84,9 +84,11 @@ class Copy {
 Result<CopyOutcome> Copy::run() {
   for (;;) {
     auto round = run_round();
-    if (round) round = send_manifest();
-    if (round) break;
+    // A connection that is told to stop ends without an error and without its work.
+    if (round && files_.is_done()) round = send_manifest();
+    if (round && files_.is_done()) break;
     if (is_cancelled_) return Error{ErrorCode::cancelled, options_.folder.string(), "stopped while copying", ""};
+    if (round) return Error{ErrorCode::internal, options_.peer.text(), "a round that left work", "all files done"};
     if (!may_pass(round.error().code)) return round.error();
     if (auto rested = rest_until_next_round(round.error()); !rested) return rested.error();
   }
@@ -162,6 +164,7 @@ Result<void> Copy::offer_one(Channel& control, std::size_t index) {
   if (!judged) return judged.error();
   if (*judged == OfferOutcome::same) {
     files_.note_same(index);
+    last_gain_ = Clock::now();
     return {};
   }
   const auto there = ChunkSet::parse(file.shape, have->done);
