@@ -29,7 +29,7 @@ Error OutputFile::failure(const char* call) const {
 }
 
 Result<OutputFile> OutputFile::open(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   OutputFile file(descriptor, path);
   if (descriptor < 0) return file.failure("open for writing");
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
@@ -47,11 +47,16 @@ Result<OutputFile::Extent> OutputFile::extent() const {
 }
 
 Result<void> OutputFile::resize(std::uint64_t bytes) {
+  const auto before = extent();
+  if (!before) return before.error();
   if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) return failure("ftruncate");
   if (bytes == 0) return {};
   // File systems that cannot reserve find out about a full disk while writing.
   if (::fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
-    return failure("fallocate");
+    const Error error = failure("fallocate");
+    // What was reserved until then would keep the disk full.
+    if (::ftruncate(descriptor_, static_cast<off_t>(before->bytes)) != 0) return failure("ftruncate");
+    return error;
   }
   return {};
 }

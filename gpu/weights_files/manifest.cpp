@@ -2,12 +2,14 @@
 #include "gpu/weights_files/manifest.hpp"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -24,6 +26,22 @@ namespace json = boost::json;
 constexpr std::int64_t manifest_format = 1;
 constexpr std::size_t revision_bytes_max = 256;
 constexpr std::size_t shown_bytes_max = 200;  // of a wrong value in a message
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+}
+
+// JSON is UTF-8: a name that is not could be written but never read again.
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    utf8proc_int32_t point = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+    const utf8proc_ssize_t used = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size()), &point);
+    if (used <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(used));
+  }
+  return true;
+}
 
 std::string_view view_of(const json::string& text) {
   return {text.data(), text.size()};
@@ -111,6 +129,10 @@ Result<std::string> read_head(const json::object& root, const std::string& where
   if (text == nullptr || text->size() > revision_bytes_max) {
     return bad(where + ": revision", revision, fmt::format("a string of at most {} bytes", revision_bytes_max));
   }
+  // Journals and terminals show it in one line.
+  if (std::any_of(text->begin(), text->end(), is_control)) {
+    return bad(where + ": revision", revision, "a string without control characters");
+  }
   return std::string(view_of(*text));
 }
 
@@ -149,7 +171,10 @@ std::vector<ManifestEntry> sorted(std::vector<ManifestEntry> files) {
 
 std::uint64_t Manifest::bytes_all() const noexcept {
   std::uint64_t sum = 0;
-  for (const ManifestEntry& entry : files) sum += entry.bytes;
+  for (const ManifestEntry& entry : files) {
+    if (entry.bytes > std::numeric_limits<std::uint64_t>::max() - sum) return std::numeric_limits<std::uint64_t>::max();
+    sum += entry.bytes;
+  }
   return sum;
 }
 
@@ -161,7 +186,10 @@ Result<void> check_manifest_path(std::string_view path, std::string_view where) 
   if (path.empty() || path.size() > manifest_path_bytes_max) {
     return refuse(ErrorCode::out_of_range, fmt::format("a path of 1 to {} bytes", manifest_path_bytes_max));
   }
-  const auto is_odd = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '\\'; };
+  if (!is_utf8(path)) {
+    return Error{ErrorCode::bad_format, std::string(where), "bytes that are no UTF-8", "a path in UTF-8"};
+  }
+  const auto is_odd = [](char c) { return is_control(c) || c == '\\'; };
   if (std::any_of(path.begin(), path.end(), is_odd)) {
     return refuse(ErrorCode::bad_format, "a path without control characters and backslashes");
   }

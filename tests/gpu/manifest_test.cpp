@@ -2,6 +2,7 @@
 #include "gpu/weights_files/manifest.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <limits>
 
 #include "tests/gpu/checkpoint_fixture.hpp"
 
@@ -77,6 +78,18 @@ BOOST_AUTO_TEST_CASE(paths_that_leave_the_folder_or_are_tandems_own_are_refused)
   }
 }
 
+// A folder may hold them, a manifest may not: JSON could not give them back.
+BOOST_AUTO_TEST_CASE(paths_that_are_no_utf8_are_refused_before_they_are_written) {
+  for (const char* path : {"a\xFF", "a\xC3", "\xED\xA0\x80"}) BOOST_TEST(!check_manifest_path(path, "m.json"), path);
+  BOOST_TEST(check_manifest_path("\xF0\x9F\x9A\x80.json", "m.json").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_of_sizes_beyond_counting_is_the_largest_number) {
+  Manifest huge;
+  for (int i = 0; i < 1 << 14; ++i) huge.files.push_back(file(std::to_string(i), manifest_file_bytes_max));
+  BOOST_TEST(huge.bytes_all() == std::numeric_limits<std::uint64_t>::max());
+}
+
 BOOST_AUTO_TEST_CASE(a_path_may_be_as_long_as_the_limit_and_no_longer) {
   const std::string part(255, 'p');
   const std::string path = "p/" + part + "/" + part + "/" + part + "/" + part.substr(1);
@@ -122,6 +135,8 @@ BOOST_AUTO_TEST_CASE(fields_that_are_missing_or_unknown_are_named) {
       {R"({"format": 2, "revision": "", "files": []})", "m.json: format"},
       {R"({"format": 1, "files": []})", "m.json: revision"},
       {R"({"format": 1, "revision": 7, "files": []})", "m.json: revision"},
+      {R"({"format": 1, "revision": "two\nlines", "files": []})", "m.json: revision"},
+      {R"({"format": 1, "revision": "\u001b[31m", "files": []})", "m.json: revision"},
       {R"({"format": 1, "revision": ""})", "m.json: files"},
       {R"({"format": 1, "revision": "", "files": {}})", "m.json: files"},
       {R"({"format": 1, "revision": "", "files": [], "more": 1})", "m.json"},
