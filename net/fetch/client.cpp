@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 
 namespace tandem::net::fetch {
@@ -19,7 +20,10 @@ bool is_redirection(int status) {
 }
 
 bool is_this_machine(const Url& url) {
-  return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
+  if (url.host == "localhost") return true;
+  boost::system::error_code failed;
+  const auto address = boost::asio::ip::make_address(url.host, failed);
+  return !failed && address.is_loopback();
 }
 
 Reply make_reply(ReplyHead head, Url url, std::unique_ptr<Connection> connection) {

@@ -12,6 +12,7 @@
 #include "engram/text_file.hpp"
 #include "net/fetch/disk_space.hpp"
 #include "net/fetch/downloader.hpp"
+#include "net/fetch/folder_lists.hpp"
 #include "net/fetch/listing.hpp"
 #include "net/fetch/part_join.hpp"
 #include "net/http/key_file.hpp"
@@ -21,16 +22,6 @@ namespace {
 
 // Begins with ".tandem": no manifest may list it. Holds the address of the last fetch.
 constexpr const char* lock_name = ".tandem-fetch.lock";
-
-// A kill while the manifest was written leaves its temporary file, under a random name.
-void remove_stale_manifests(const std::filesystem::path& folder) {
-  const std::string prefix = std::string(gpu::manifest_file_name) + '.';
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.size() == prefix.size() + 6 && name.starts_with(prefix)) std::filesystem::remove(entry.path(), failed);
-  }
-}
 
 class Fetching {
  public:
@@ -44,9 +35,10 @@ class Fetching {
     }
     if (auto locked = lock_folder(); !locked) return locked.error();
     if (auto listed = list(); !listed) return listed.error();
-    verified_ = std::make_unique<VerifiedFiles>(options_.folder);
+    verified_ = std::make_unique<VerifiedFiles>(options_.folder, lists_->is_all_of(listing_.manifest.revision));
     if (auto sorted = sort_out(); !sorted) return sorted.error();
     if (auto checked = check_space(); !checked) return checked.error();
+    if (auto begun = lists_->begin(listing_.manifest); !begun) return begun.error();
     if (auto fetched = fetch_files(); !fetched) return fetched.error();
     if (auto joined = join_shards(); !joined) return joined.error();
     return finish();
@@ -67,6 +59,7 @@ class Fetching {
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   Session session_;
   std::optional<engram::OutputFile> lock_;
+  std::optional<FolderLists> lists_;
   std::unique_ptr<Client> client_;  // goes before the session, whose context its sockets use
   std::string source_;              // of this fetch, or of the last one
   Listing listing_;
@@ -86,7 +79,7 @@ Result<void> Fetching::lock_folder() {
     return Error{ErrorCode::unavailable, options_.folder.string(), "another fetch works on this folder", ""};
   if (!lock) return lock.error();
   lock_.emplace(std::move(*lock));
-  remove_stale_manifests(options_.folder);
+  lists_ = FolderLists::open(options_.folder);
   if (options_.from.empty()) {
     if (auto text = engram::read_text(path, 64 << 10)) source_ = *text;
     return {};
@@ -102,7 +95,7 @@ std::string Fetching::command() const {
 
 Result<void> Fetching::list() {
   if (options_.join_only && options_.manifest_file.empty()) {
-    auto manifest = gpu::read_manifest(options_.folder);
+    auto manifest = lists_->latest();
     if (!manifest) return manifest.error();
     listing_.manifest = std::move(*manifest);
   } else if (!options_.manifest_file.empty()) {
@@ -123,7 +116,7 @@ Result<void> Fetching::list() {
 
 Result<void> Fetching::list_from_server() {
   ListingPlan plan{listing_.base, options_.revision, ""};
-  const auto recorded = gpu::read_manifest(options_.folder);
+  const auto recorded = lists_->latest();
   if (recorded) plan.recorded = recorded->revision;
   auto listing = session_.run(list_files(*client_, options_.limits, options_.watch, std::move(plan)));
   if (!listing) return listing.error();
@@ -153,7 +146,7 @@ Result<void> Fetching::sort_out() {
   if (options_.join_only) return {};
   for (const gpu::ManifestEntry& entry : listing_.manifest.files)
     if (!std::ranges::binary_search(left_out, entry.path)) wanted_.push_back(entry);
-  return gpu::write_manifest(options_.folder, listing_.manifest);
+  return {};
 }
 
 Result<void> Fetching::check_space() const {
@@ -209,7 +202,7 @@ Result<FetchReport> Fetching::finish() {
     std::erase_if(manifest.files, belongs_to);
     manifest.files.push_back(join.whole);
   }
-  if (auto written = gpu::write_manifest(options_.folder, manifest); !written) return written.error();
+  if (auto written = lists_->end(manifest); !written) return written.error();
   report_.revision = manifest.revision;
   report_.manifest_hash = gpu::manifest_hash(manifest);
   report_.files = manifest.files.size();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <random>
 #include <vector>
 
@@ -16,20 +17,29 @@ Error too_long(const std::string& name) {
   return {ErrorCode::out_of_range, name, fmt::format("more than {} bytes", small_file_bytes_max), ""};
 }
 
-Awaitable<Result<std::string>> read_body(Connection& connection, const std::string& name) {
+// Small or not: a server that sends a byte now and then would hold a fetch for days.
+Awaitable<Result<std::string>> read_body(Connection& connection, const FetchLimits& limits, const std::string& name) {
   std::string body;
   std::vector<std::byte> block(std::size_t{64} << 10);
+  auto window = std::chrono::steady_clock::now();
+  std::size_t before_window = 0;
   for (;;) {
     const auto got = co_await connection.read_some(block);
     if (!got) co_return got.error();
     if (*got == 0) co_return body;
     body.append(reinterpret_cast<const char*>(block.data()), *got);
     if (body.size() > small_file_bytes_max) co_return too_long(name);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - window < limits.read) continue;
+    if (body.size() - before_window < limits.trickle_bytes)
+      co_return Error{ErrorCode::timeout, name, "hardly any bytes within the limit", "a server that sends"};
+    window = now;
+    before_window = body.size();
   }
 }
 
 // One attempt. `wait` is set where the server asks for patience.
-Awaitable<Result<SmallReply>> attempt_small(Client& client, const Request& request,
+Awaitable<Result<SmallReply>> attempt_small(Client& client, const FetchLimits& limits, const Request& request,
                                             std::optional<std::chrono::seconds>& wait) {
   const std::string name = request.url.text_without_query();
   auto reply = co_await client.ask(request);
@@ -40,7 +50,7 @@ Awaitable<Result<SmallReply>> attempt_small(Client& client, const Request& reque
   if (verdict.kind != Verdict::Kind::take) co_return verdict.error;
   SmallReply answer;
   if (!request.is_head) {
-    auto body = co_await read_body(*reply->connection, name);
+    auto body = co_await read_body(*reply->connection, limits, name);
     if (!body) co_return body.error();
     answer.body = std::move(*body);
   }
@@ -56,7 +66,7 @@ Awaitable<Result<SmallReply>> ask_small(Client& client, const FetchLimits& limit
   Backoff backoff(limits, std::random_device{}());
   for (;;) {
     std::optional<std::chrono::seconds> asked;
-    auto answer = co_await attempt_small(client, request, asked);
+    auto answer = co_await attempt_small(client, limits, request, asked);
     if (answer || !is_transient(answer.error())) co_return answer;
     const auto wait = backoff.next(asked);
     if (!wait) co_return answer;

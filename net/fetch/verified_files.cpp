@@ -23,12 +23,14 @@ Result<PresentFile> VerifiedFiles::look_at(const gpu::ManifestEntry& entry, cons
   std::optional<std::string> hash;
   {
     const std::lock_guard lock(mutex_);
+    if (entry.sha256.empty() && !trusts_sizes_ && !noted_.contains(entry.path))
+      return PresentFile{State::other, "", "no hash to tell, and the folder held another revision"};
     hash = book_.hash_of(entry.path, *state);
   }
   if (!hash) {
     const auto receipt = hash_until_stopped(path, stop);
     if (!receipt) return receipt.error();
-    if (auto noted = note(entry.path, *receipt); !noted) return noted.error();
+    if (auto recorded = record(entry.path, *receipt); !recorded) return recorded.error();
     hash = receipt->sha256;
   }
   if (!entry.sha256.empty() && *hash != entry.sha256) return PresentFile{State::other, "", "another hash"};
@@ -36,6 +38,14 @@ Result<PresentFile> VerifiedFiles::look_at(const gpu::ManifestEntry& entry, cons
 }
 
 Result<void> VerifiedFiles::note(const std::string& path, const gpu::FileReceipt& receipt) {
+  {
+    const std::lock_guard lock(mutex_);
+    noted_.insert(path);
+  }
+  return record(path, receipt);
+}
+
+Result<void> VerifiedFiles::record(const std::string& path, const gpu::FileReceipt& receipt) {
   const std::lock_guard lock(mutex_);
   book_.note(path, receipt);
   return book_.save();

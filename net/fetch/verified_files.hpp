@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -22,19 +23,25 @@ struct PresentFile {
 // Thread-safe.
 class VerifiedFiles {
  public:
-  explicit VerifiedFiles(std::filesystem::path folder)
-      : folder_(std::move(folder)), book_(gpu::ReceiptBook::open(folder_, {})) {}
+  // `trusts_sizes`: what the folder holds is of the revision that is wanted, or was placed by hand.
+  VerifiedFiles(std::filesystem::path folder, bool trusts_sizes)
+      : folder_(std::move(folder)), trusts_sizes_(trusts_sizes), book_(gpu::ReceiptBook::open(folder_, {})) {}
 
-  // Compares size, then hash (size alone where the manifest has no hash). Errors: io (among them: not a regular file),
+  // Compares size, then hash. Where the manifest has no hash the size alone decides, if sizes are trusted or the file
+  // was noted before. Errors: io (among them: not a regular file),
   // cancelled (`stop`).
   Result<PresentFile> look_at(const gpu::ManifestEntry& entry, const std::stop_token& stop);
   // A file was hashed in this state and is now at its place. Errors: io.
   Result<void> note(const std::string& path, const gpu::FileReceipt& receipt);
 
  private:
+  Result<void> record(const std::string& path, const gpu::FileReceipt& receipt);
+
   std::filesystem::path folder_;
-  std::mutex mutex_;  // guards the book
+  bool trusts_sizes_;
+  std::mutex mutex_;  // guards what follows
   gpu::ReceiptBook book_;
+  std::set<std::string> noted_;
 };
 
 // Hashes a file. Errors: not_found, io, mismatch (changed meanwhile), cancelled (`stop`).

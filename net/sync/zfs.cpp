@@ -109,7 +109,8 @@ class ZfsSend {
     CommandLine from{"zfs", "send"}, to{"zfs", "receive"};
     if (plan.base) from.insert(from.end(), {"-i", "@" + *plan.base});
     from.push_back(name);
-    if (request_.is_forced) to.push_back("-F");
+    // Rolling back to a common snapshot is what force means; with a whole stream -F would replace an unrelated dataset.
+    if (request_.is_forced && plan.base) to.push_back("-F");
     to.push_back(remote_dataset_);
     if (auto sent = commands_.pipe(from, over_ssh(request_.login, to), send_limit); !sent) {
       // Without the other side the snapshot is of no use, and would hold back the space of whatever is deleted later.

@@ -46,7 +46,8 @@ Result<std::string> try_zfs(const SyncArguments& arguments, const std::string& h
   request.remote_dataset = arguments.remote_dataset;
   request.login = arguments.login.empty() ? peer->host : arguments.login;
   request.snapshot = fmt::format("tandem-{:%Y%m%dT%H%M%SZ}", fmt::gmtime(std::time(nullptr)));
-  request.is_forced = arguments.is_forced;
+  // A trial among others must not roll anything back: only who asked for zfs by name may have meant that.
+  request.is_forced = arguments.is_forced && net::sync::parse_backend(arguments.backend) == Backend::zfs;
   return net::sync::send_by_zfs(request, *net::sync::make_command_runner());
 }
 

@@ -77,11 +77,43 @@ BOOST_FIXTURE_TEST_CASE(an_address_with_a_password_and_a_token_in_the_clear_are_
   const Error password = target.fetch_fails();
   BOOST_TEST((password.code == ErrorCode::bad_config));
   BOOST_TEST(password.message().find("secret") == std::string::npos);
-  target.options.from = "http://example.org/model";
   target.options.access.token = "t0ken";
-  const Error token = target.fetch_fails();
-  BOOST_TEST((token.code == ErrorCode::bad_config));
-  BOOST_TEST(token.message().find("t0ken") == std::string::npos);
+  for (const char* from : {"http://example.org/model", "http://127.example.org/model"}) {
+    target.options.from = from;
+    const Error token = target.fetch_fails();
+    BOOST_TEST((token.code == ErrorCode::bad_config), from);
+    BOOST_TEST(token.message().find("t0ken") == std::string::npos);
+  }
+}
+
+// Without a hash two versions of the same size look the same: a flag or a number of a configuration.
+BOOST_FIXTURE_TEST_CASE(a_file_without_a_hash_is_fetched_again_for_another_revision, Published) {
+  for (const std::string revision : {"a", "b"}) {
+    const std::string content = "{\"v\": \"" + revision + "\"}";
+    server.put("/model/config.json", content, '"' + revision + '"');
+    server.put("/model/tandem-manifest.json", gpu::to_json({revision, {{"config.json", content.size(), ""}}}));
+    BOOST_TEST(target.fetch_all().files_fetched == 1U, revision);
+    BOOST_TEST(target.read("config.json") == content);
+    BOOST_TEST(target.fetch_all().files_present == 1U, revision);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_refused_fetch_wanted_is_not_what_the_folder_holds, Published) {
+  target.fetch_all();
+  const std::uint64_t too_much = gpu::manifest_file_bytes_max;
+  server.put("/model/tandem-manifest.json", gpu::to_json({"huge", {{"b.safetensors", too_much, ""}}}));
+  BOOST_TEST((target.fetch_fails().code == ErrorCode::resource));
+  BOOST_TEST((*gpu::read_manifest(target.folder.path()) == manifest_of(files)));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_list_that_trickles_is_given_up, Published) {
+  server.behave([](const Ask&) {
+    Act act;
+    act.trickles = true;
+    return act;
+  });
+  target.options.limits.attempts = 1;
+  BOOST_TEST((target.fetch_fails().code == ErrorCode::timeout));
 }
 
 // A hub answers a branch with the commit that it is, and big files with a redirection that tells size and hash.

@@ -1,0 +1,76 @@
+// Both are written durably; the new list of what is held is the wanted one's file under its final name.
+#include "net/fetch/folder_lists.hpp"
+
+#include <system_error>
+
+#include "engram/durable_file.hpp"
+#include "engram/pack/output_file.hpp"
+#include "engram/text_file.hpp"
+
+namespace tandem::net::fetch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Begins with ".tandem": no manifest may list it.
+constexpr const char* wanted_name = ".tandem-fetch.manifest";
+
+// A kill while a list was written leaves its temporary file, under a random name. Nobody else writes names like these.
+void remove_stale(const fs::path& folder) {
+  const std::string prefix = std::string(wanted_name) + '.';
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code ignored;
+    if (at->path().filename().string().starts_with(prefix)) fs::remove(at->path(), ignored);
+  }
+}
+
+Result<gpu::Manifest> read_list(const fs::path& path) {
+  const auto text = engram::read_text(path, gpu::manifest_text_bytes_max);
+  if (!text) return text.error();
+  return gpu::parse_manifest(*text, path.string());
+}
+
+bool is_missing(const Result<gpu::Manifest>& list) {
+  return !list && list.error().code == ErrorCode::not_found;
+}
+
+}  // namespace
+
+FolderLists FolderLists::open(fs::path folder) {
+  FolderLists lists(std::move(folder));
+  remove_stale(lists.folder_);
+  lists.held_ = gpu::read_manifest(lists.folder_);
+  lists.wanted_ = read_list(lists.folder_ / wanted_name);
+  return lists;
+}
+
+Result<gpu::Manifest> FolderLists::latest() const {
+  return is_missing(wanted_) ? held_ : wanted_;
+}
+
+bool FolderLists::is_all_of(const std::string& revision) const {
+  const auto agrees = [&](const Result<gpu::Manifest>& list) {
+    return is_missing(list) || (list && list->revision == revision);
+  };
+  return agrees(held_) && agrees(wanted_);
+}
+
+Result<void> FolderLists::begin(const gpu::Manifest& wanted) {
+  auto file = engram::DurableFile::create(folder_ / wanted_name);
+  if (!file) return file.error();
+  const std::string text = gpu::to_json(wanted);
+  if (auto written = file->append(std::as_bytes(std::span(text))); !written) return written.error();
+  return file->commit();
+}
+
+Result<void> FolderLists::end(const gpu::Manifest& held) {
+  if (auto written = begin(held); !written) return written;
+  const fs::path path = folder_ / gpu::manifest_file_name;
+  std::error_code failed;
+  fs::rename(folder_ / wanted_name, path, failed);
+  if (failed) return Error{ErrorCode::io, path.string(), "rename to: " + failed.message(), ""};
+  return engram::sync_folder_of(path);
+}
+
+}  // namespace tandem::net::fetch
