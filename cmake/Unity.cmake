@@ -17,9 +17,7 @@ function(tandem_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # The first judges by the main file, which is now the one that includes the sources. The others judge by what was inlined, which
-    # changes with a batch's composition, and then accuse libraries: they stay visible, but a new source must not break its neighbours.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-error=stringop-overflow -Wno-error=array-bounds
-      -Wno-error=maybe-uninitialized -Wno-error=restrict)
+    # It judges by the main file, which is now the one that includes the sources.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
