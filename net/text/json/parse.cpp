@@ -148,7 +148,17 @@ class Reader {
   }
 
   bool read_key(ondemand::field& field, std::string& out) {
-    return decode(content_of(field.key()), out, [&] { return field.unescaped_key(); });
+    return decode(content_of(field.key()), out, [&] { return unescaped_key(field); });
+  }
+
+  // Later versions ask whether a broken surrogate becomes a replacement character; to us it is an error in all of them.
+  template <class Field>
+  static simdjson::simdjson_result<std::string_view> unescaped_key(Field& field) {
+    if constexpr (requires { field.unescaped_key(false); }) {
+      return field.unescaped_key(false);
+    } else {
+      return field.unescaped_key();
+    }
   }
 
   // Decodes a string the cheapest way that is right for it; `unescape` is simdjson's own way.
