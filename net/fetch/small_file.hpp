@@ -15,7 +15,8 @@ struct SmallReply {
 };
 
 // Asks until there is an answer of status 200 or the attempts are used up. Errors: not_found (404, 410), bad_config
-// (refused), out_of_range (longer than `bytes_max`), and those of Client.
+// (refused), out_of_range (longer than `small_file_bytes_max`), timeout (hardly any bytes within the read limit), and
+// those of Client.
 Awaitable<Result<SmallReply>> ask_small(Client& client, const FetchLimits& limits, const FetchWatch& watch,
                                         Request request);
 

@@ -18,9 +18,11 @@ namespace tandem::ops {
 
 namespace {
 
+constexpr std::uint64_t kv_bytes_max = std::uint64_t{1} << 50;  // beyond any machine, and no sum of it overflows
+
 struct Arguments {
   DeploymentFlags deployment;
-  std::uint64_t kv_bytes = 0;
+  std::uint64_t kv_bytes = 0;  // 0 = by --kv-tokens
   int ranks_here = 1;
   std::string available = "auto";
   bool json = false;
@@ -107,7 +109,7 @@ void add_plan(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("plan", "what a rank of a deployment will hold in memory, from headers alone");
   add_deployment_flags(*verb, arguments->deployment);
   verb->add_option("--kv-bytes", arguments->kv_bytes, "size of the caches, instead of --kv-tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, kv_bytes_max));
   verb->add_option("--ranks-here", arguments->ranks_here, "ranks that share the memory of one machine")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -93,6 +93,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_ends_with_2_and_wrong_files_with_14) {
   BOOST_TEST(run_plan({"--model", tiny_model(), "--ranks", "3"}).code == 2);
   BOOST_TEST(run_plan({"--model", tiny_model(), "--mem-available", "much"}).code == 2);
   BOOST_TEST(run_plan({"--model", tiny_model(), "--kv-tokens", "1024", "--kv-bytes", "1000000"}).code == 2);
+  BOOST_TEST(run_plan({"--model", tiny_model(), "--kv-bytes", "9223372036854775808"}).code == 2);
   const std::string folder = make_folder();
   BOOST_TEST(run_plan({"--model", folder}).code == 14);
   std::filesystem::copy_file(tiny_model() + "/config.json", folder + "/config.json");
