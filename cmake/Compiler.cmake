@@ -20,7 +20,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tandem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-error=${warning}>)
   endforeach()
 endif()
-target_compile_definitions(tandem_options INTERFACE TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_include_directories(tandem_options INTERFACE "${CMAKE_SOURCE_DIR}")
 
 if(TANDEM_SANITIZE)

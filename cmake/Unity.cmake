@@ -1,21 +1,72 @@
-# Compiles the sources of a target five at a time: they share the parsing of the same headers, which is most of a clean build's time (a
+# Compiles the sources of a target a few at a time: they share the parsing of the same headers, which is most of a clean build's time (a
 # precompiled header was measured as well: g++ maps 100 to 300 MB of it into every compiler, which costs what it saves). What a source
 # keeps in its anonymous namespace must therefore have a name of its own within the target. -DTANDEM_UNITY=OFF compiles each alone.
+#
+# CMake can do this itself, but names the sources by absolute paths, which makes the compiler cache useless in any other checkout, and
+# cuts batches by position, so that a new file moves all behind it. Here a batch stays within a folder and names its sources from
+# the project's root.
 option(TANDEM_UNITY "Compile several sources of a target together" ON)
+set(tandem_batch_size 5)
+
+# Sources that highway compiles once for each instruction set include themselves: they stand alone. So does what has settings of its own.
+function(tandem_stands_alone source result)
+  file(STRINGS ${source} self_including REGEX "hwy/foreach_target.h")
+  get_source_file_property(is_set_apart ${source} SKIP_UNITY_BUILD_INCLUSION)
+  get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+  if(self_including OR is_set_apart OR definitions)
+    set(${result} TRUE PARENT_SCOPE)
+  else()
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Writes the batches of one folder, as even as can be (6 sources are two batches of 3), and appends their paths to the list `result`.
+function(tandem_write_batches target folder sources result)
+  list(LENGTH sources left)
+  math(EXPR batches "(${left} + ${tandem_batch_size} - 1) / ${tandem_batch_size}")
+  set(begin 0)
+  foreach(number RANGE 1 ${batches})
+    math(EXPR count "(${left} + ${batches} - ${number}) / (${batches} - ${number} + 1)")
+    list(SUBLIST sources ${begin} ${count} batch)
+    math(EXPR begin "${begin} + ${count}")
+    math(EXPR left "${left} - ${count}")
+    set(text "// Generated: sources that are compiled together.\n")
+    foreach(source IN LISTS batch)
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+      string(APPEND text "#include \"${source}\"\n")
+    endforeach()
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/batches/${target}/${folder}_${number}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND ${result} ${file})
+  endforeach()
+  set(${result} ${${result}} PARENT_SCOPE)
+endfunction()
 
 function(tandem_unity target)
   if(NOT TANDEM_UNITY)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
+  set(units "")
+  set(folders "")
   foreach(source IN LISTS sources)
-    # Sources that highway compiles once for each instruction set include themselves: they stand alone.
-    file(STRINGS ${source} self_including REGEX "hwy/foreach_target.h")
-    if(self_including)
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    tandem_stands_alone(${source} is_alone)
+    if(is_alone)
+      list(APPEND units ${source})
+    else()
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+      string(MAKE_C_IDENTIFIER ${folder} folder)
+      list(APPEND folders ${folder})
+      list(APPEND sources_${folder} ${source})
     endif()
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    tandem_write_batches(${target} ${folder} "${sources_${folder}}" units)
+  endforeach()
+  set_property(TARGET ${target} PROPERTY SOURCES ${units})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It judges by the main file, which is now the one that includes the sources.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)

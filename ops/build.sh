@@ -13,6 +13,7 @@ folder=build/$preset
 
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 export CCACHE_BASEDIR=$PWD
+export CCACHE_NOHASHDIR=1
 
 job_count() {
   local cores memory_gib

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "actors/node.hpp"
+#include "tests/build_paths.hpp"
 
 using namespace tandem;
 using namespace tandem::actors;
@@ -60,7 +61,7 @@ struct Starting {
 
 NodeOptions options_for(const std::shared_ptr<Starting>& starting, int ranks) {
   NodeOptions options;
-  options.engine.model = std::string(TANDEM_SOURCE_DIR) + "/tests/golden/model/ckpt";
+  options.engine.model = source_folder().string() + "/tests/golden/model/ckpt";
   options.engine.lanes_max = 4;
   options.engine.max_positions = 256;
   options.engine.chunk_rows_max = 64;

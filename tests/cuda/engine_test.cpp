@@ -3,6 +3,7 @@
 
 #include "gpu/comm/communicator.hpp"
 #include "gpu/engine.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/cuda/device_fixture.hpp"
 
 using namespace tandem::gpu;
@@ -21,7 +22,7 @@ class Writer {
  public:
   Writer(const std::string& model, const std::string& backend) : communicator_(make_solo_communicator()) {
     EngineOptions options;
-    options.model = std::filesystem::path(TANDEM_SOURCE_DIR) / model;
+    options.model = source_folder() / model;
     options.backend = backend;
     options.max_positions = 1024;
     options.kv_tokens = 4096;

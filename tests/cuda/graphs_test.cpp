@@ -6,6 +6,7 @@
 #include "gpu/model/forward.hpp"
 #include "gpu/model/model.hpp"
 #include "gpu/state/cache_pools.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/cuda/device_fixture.hpp"
 
 using namespace tandem;
@@ -19,7 +20,7 @@ class Sequence {
  public:
   Sequence() : communicator_(make_solo_communicator()) {
     ModelOptions options;
-    options.folder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+    options.folder = source_folder() / "tests/golden/model/ckpt";
     options.backend = "cuda";
     options.max_positions = 256;
     auto model = load_model(options, *communicator_, {}, nullptr);

@@ -8,6 +8,7 @@
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/model/forward.hpp"
 #include "gpu/state/cache_pools.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/cuda/device_fixture.hpp"
 
 using namespace tandem;
@@ -18,7 +19,7 @@ namespace {
 
 std::unique_ptr<Model> load_golden(Communicator& communicator) {
   ModelOptions options;
-  options.folder = std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+  options.folder = source_folder() / "tests/golden/model/ckpt";
   options.backend = "cuda";
   options.max_positions = 256;
   auto model = load_model(options, communicator, {}, nullptr);

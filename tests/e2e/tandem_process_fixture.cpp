@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 
+#include "tests/build_paths.hpp"
 #include "tests/e2e/tandem_process.hpp"
 
 extern char** environ;
@@ -22,7 +23,7 @@ namespace tandem::test {
 namespace fs = std::filesystem;
 
 TandemProcess::TandemProcess(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), TANDEM_BINARY);
+  arguments.insert(arguments.begin(), tandem_binary().string());
   std::vector<char*> argv;
   for (auto& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -32,7 +33,7 @@ TandemProcess::TandemProcess(std::vector<std::string> arguments) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-  const int failed = ::posix_spawn(&pid_, TANDEM_BINARY, &actions, nullptr, argv.data(), environ);
+  const int failed = ::posix_spawn(&pid_, argv.front(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   BOOST_REQUIRE(failed == 0);
@@ -131,7 +132,7 @@ TandemServer::~TandemServer() {
 }
 
 std::string tiny_model() {
-  return std::string(TANDEM_SOURCE_DIR) + "/configs/tiny";
+  return source_folder().string() + "/configs/tiny";
 }
 
 std::string make_folder() {

@@ -1,6 +1,8 @@
 // Reads the plain golden lists under tests/golden/engram: "name count" followed by that many whole numbers.
 #pragma once
 
+#include "tests/build_paths.hpp"
+
 #include <cstdint>
 #include <fstream>
 #include <map>
@@ -13,7 +15,7 @@ namespace tandem::engram::test {
 using Numbers = std::map<std::string, std::vector<std::int64_t>>;
 
 inline Numbers read_numbers(const std::string& name) {
-  std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/engram/" + name);
+  std::ifstream file(source_folder().string() + "/tests/golden/engram/" + name);
   if (!file) throw std::runtime_error("cannot open golden " + name);
   Numbers numbers;
   std::string list;

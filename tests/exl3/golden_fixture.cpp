@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "gpu/numeric/bf16.hpp"
+#include "tests/build_paths.hpp"
 
 namespace tandem::gpu::test {
 namespace {
 
 SafetensorsFile open(const std::string& name) {
-  auto file = SafetensorsFile::open(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/exl3/" + name + ".safetensors");
+  auto file = SafetensorsFile::open(source_folder().string() + "/tests/golden/exl3/" + name + ".safetensors");
   if (!file) throw std::runtime_error(file.error().message());
   return std::move(*file);
 }

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "gpu/checkpoint/inventory.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/exl3/golden_fixture.hpp"
 
 namespace tandem::gpu::test {
@@ -23,7 +24,7 @@ void must(const Result<void>& done) {
 }  // namespace
 
 std::filesystem::path tiny_model() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs" / "tiny";
+  return source_folder() / "configs" / "tiny";
 }
 
 TemporaryFolder::TemporaryFolder() {

@@ -13,6 +13,7 @@
 #include "gpu/checkpoint/index.hpp"
 #include "gpu/checkpoint/inventory.hpp"
 #include "gpu/checkpoint/safetensors_writer.hpp"
+#include "tests/build_paths.hpp"
 
 namespace tandem::gpu::test {
 namespace {
@@ -81,11 +82,11 @@ json::object small_config() {
 }
 
 std::filesystem::path released_config_file() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/gpu/checkpoint_data/deepseek_v41_flash_config.json";
+  return source_folder() / "tests/gpu/checkpoint_data/deepseek_v41_flash_config.json";
 }
 
 std::filesystem::path golden_checkpoint() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+  return source_folder() / "tests/golden/model/ckpt";
 }
 
 CheckpointFolder::CheckpointFolder() : config(small_config()) {

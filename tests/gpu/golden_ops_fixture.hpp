@@ -11,11 +11,12 @@
 #include "gpu/linear.hpp"
 #include "gpu/numeric/bf16.hpp"
 #include "gpu/weights.hpp"
+#include "tests/build_paths.hpp"
 
 namespace tandem::gpu::test {
 
 inline std::filesystem::path golden_folder() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model";
+  return source_folder() / "tests/golden/model";
 }
 
 class GoldenFile {

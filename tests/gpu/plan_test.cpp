@@ -7,6 +7,7 @@
 #include "gpu/comm/communicator.hpp"
 #include "gpu/model/random_model.hpp"
 #include "gpu/plan/plan_report.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/gpu/checkpoint_fixture.hpp"
 #include "tests/gpu/headers_only_fixture.hpp"
 
@@ -18,7 +19,7 @@ BOOST_AUTO_TEST_SUITE(memory_plan)
 namespace {
 
 std::filesystem::path shipped_model(const char* name) {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs" / name;
+  return source_folder() / "configs" / name;
 }
 
 PlanRequest request_for(const std::filesystem::path& model, int ranks = 1) {

@@ -11,6 +11,7 @@
 #include "gpu/weights_files/hash_check.hpp"
 #include "gpu/weights_files/header_checks.hpp"
 #include "gpu/weights_files/packed_table_check.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
@@ -46,7 +47,7 @@ WeightHeaders headers_of(const fs::path& folder) {
 class PackFolder {
  public:
   PackFolder() {
-    const fs::path configs = fs::path(TANDEM_SOURCE_DIR) / "configs";
+    const fs::path configs = source_folder() / "configs";
     for (const auto& entry : fs::directory_iterator(configs / "tiny-exl3")) {
       if (entry.path().filename() == "overlay.json") continue;
       fs::create_symlink(entry.path(), path() / entry.path().filename());
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(w2_misses_a_numbered_shard_of_an_official_checkpoint) {
 }
 
 BOOST_AUTO_TEST_CASE(w2_misses_experts_that_no_bank_has) {
-  const fs::path configs = fs::path(TANDEM_SOURCE_DIR) / "configs";
+  const fs::path configs = source_folder() / "configs";
   test::CheckpointFolder folder;
   fs::copy_file(configs / "tiny/config.json", folder.path() / "config.json");
   test::write_file(folder.path() / "overlay.json", fmt::format(R"({{"base": "{}"}})", (configs / "tiny").string()));

@@ -1,5 +1,6 @@
 // The exact bytes of a stream, against bodies that five client libraries were seen to read.
 #include "net/http/chat_writer.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/http/server_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +16,7 @@ using text::Event;
 using text::EventKind;
 
 text::Json wire_file() {
-  std::ifstream file{std::string(TANDEM_SOURCE_DIR) + "/tests/golden/chat/wire.json"};
+  std::ifstream file{source_folder().string() + "/tests/golden/chat/wire.json"};
   std::stringstream text;
   text << file.rdbuf();
   return json_of(text.str());

@@ -1,6 +1,8 @@
 // Loading the tokenizer once; small readers of JSON for assertions.
 #include "tests/http/server_fixture.hpp"
 
+#include "tests/build_paths.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -10,7 +12,7 @@ namespace tandem::net::http::test {
 using namespace std::chrono_literals;
 
 const text::Tokenizer& tokenizer() {
-  static const auto loaded = text::Tokenizer::load(std::string(TANDEM_SOURCE_DIR) + "/configs/tiny/tokenizer.json");
+  static const auto loaded = text::Tokenizer::load(source_folder().string() + "/configs/tiny/tokenizer.json");
   BOOST_REQUIRE_MESSAGE(loaded.has_value(), "the tiny model's tokenizer loads");
   return *loaded;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/build_paths.hpp"
 #include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
@@ -61,11 +62,11 @@ void take_result(Running& running, const LaneResult& lane) {
 }  // namespace
 
 std::filesystem::path golden_checkpoint() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt";
+  return source_folder() / "tests/golden/model/ckpt";
 }
 
 std::filesystem::path trained_checkpoint() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "configs/tiny";
+  return source_folder() / "configs/tiny";
 }
 
 std::vector<TokenId> Reply::ids() const {

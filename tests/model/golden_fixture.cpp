@@ -10,13 +10,14 @@
 #include <numeric>
 
 #include "gpu/checkpoint/safetensors.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/model/ranks.hpp"
 
 namespace tandem::gpu::test {
 namespace {
 
 std::filesystem::path golden_folder() {
-  return std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model";
+  return source_folder() / "tests/golden/model";
 }
 
 const SafetensorsFile& golden_file(const std::string& file) {

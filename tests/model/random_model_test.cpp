@@ -7,6 +7,7 @@
 #include "gpu/comm/communicator.hpp"
 #include "gpu/model/forward.hpp"
 #include "gpu/state/cache_pools.hpp"
+#include "tests/build_paths.hpp"
 
 using namespace tandem;
 using namespace tandem::gpu;
@@ -15,7 +16,7 @@ namespace {
 
 RandomModelOptions golden_shape(int ranks, std::uint64_t seed) {
   RandomModelOptions options;
-  auto config = ModelConfig::load(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model/ckpt");
+  auto config = ModelConfig::load(source_folder() / "tests/golden/model/ckpt");
   BOOST_REQUIRE(config.has_value());
   options.config = std::move(*config);
   options.ranks = ranks;

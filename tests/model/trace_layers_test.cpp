@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/build_paths.hpp"
 #include "tests/model/golden_fixture.hpp"
 #include "tests/model/trace_fixture.hpp"
 
@@ -19,7 +20,7 @@ SafetensorsFile trace_with_layers(const TraceFolder& folder, const std::string& 
 
 SafetensorsFile golden_layers(const std::string& file) {
   auto opened =
-      SafetensorsFile::open(std::filesystem::path(TANDEM_SOURCE_DIR) / "tests/golden/model" / (file + ".safetensors"));
+      SafetensorsFile::open(source_folder() / "tests/golden/model" / (file + ".safetensors"));
   BOOST_REQUIRE(opened.has_value());
   return std::move(*opened);
 }

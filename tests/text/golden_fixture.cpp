@@ -3,6 +3,7 @@
 
 #include "net/text/json/number.hpp"
 #include "net/text/json/parse.hpp"
+#include "tests/build_paths.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -15,7 +16,7 @@ const Json& golden(const std::string& name) {
   static std::map<std::string, Json> files;
   const auto known = files.find(name);
   if (known != files.end()) return known->second;
-  std::ifstream stream(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/chat/" + name, std::ios::binary);
+  std::ifstream stream(source_folder().string() + "/tests/golden/chat/" + name, std::ios::binary);
   BOOST_REQUIRE_MESSAGE(stream.good(), "golden file " << name);
   std::ostringstream text;
   text << stream.rdbuf();

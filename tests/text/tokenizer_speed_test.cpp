@@ -2,6 +2,7 @@
 //
 // Run with --run_test=tokenizer_speed --log_level=message; the vocabulary is that of the tiny model.
 #include "net/text/tokenizer.hpp"
+#include "tests/build_paths.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -16,7 +17,7 @@ std::string source_text() {
   std::string all;
   for (const char* name :
        {"net/text/tokenizer_file.cpp", "net/text/turn_parser.cpp", "net/text/json/parse.cpp", "net/text/README.md"}) {
-    std::ifstream stream(std::string(TANDEM_SOURCE_DIR) + "/" + name, std::ios::binary);
+    std::ifstream stream(source_folder().string() + "/" + name, std::ios::binary);
     std::ostringstream text;
     text << stream.rdbuf();
     all += text.str();
@@ -48,7 +49,7 @@ void report(const Tokenizer& tokenizer, const char* what, const std::string& tex
 BOOST_AUTO_TEST_SUITE(tokenizer_speed)
 
 BOOST_AUTO_TEST_CASE(encoding_speed_is_printed) {
-  const auto tokenizer = Tokenizer::load(std::string(TANDEM_SOURCE_DIR) + "/configs/tiny/tokenizer.json");
+  const auto tokenizer = Tokenizer::load(source_folder().string() + "/configs/tiny/tokenizer.json");
   BOOST_REQUIRE(tokenizer.has_value());
   report(*tokenizer, "source and prose, repeated (cached words)", source_text());
   report(*tokenizer, "random words (nothing cached)", random_words(1 << 20));

@@ -3,6 +3,7 @@
 #include "net/text/pretokenizer.hpp"
 #include "net/text/segments.hpp"
 #include "net/text/utf8.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/text/golden_fixture.hpp"
 #include "tests/text/tokenizer_fixture.hpp"
 
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_not_there_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(the_tiny_models_file_loads) {
-  const std::filesystem::path file = std::string(TANDEM_SOURCE_DIR) + "/configs/tiny/tokenizer.json";
+  const std::filesystem::path file = source_folder().string() + "/configs/tiny/tokenizer.json";
   const auto tokenizer = Tokenizer::load(file);
   BOOST_REQUIRE_MESSAGE(tokenizer.has_value(), "configs/tiny/tokenizer.json");
   BOOST_TEST(*tokenizer->decode(tokenizer->encode("17 * 19 = 323\n\nHuế 東京 😀")) == "17 * 19 = 323\n\nHuế 東京 😀");

@@ -73,7 +73,7 @@ class Commands:
         for entry in entries:
             file = (Path(entry["directory"]) / entry["file"]).resolve()
             words = entry.get("arguments") or shlex.split(entry["command"])
-            for position, source in enumerate(compiled_together(file)):
+            for position, source in enumerate(compiled_together(file, root)):
                 if source.is_relative_to(root) and source.suffix == ".cpp":
                     name = str(source.relative_to(root))
                     self.flags[name] = (entry["directory"], syntax_only(words))
@@ -96,11 +96,11 @@ class Commands:
         return self.flags[max(sorted(self.flags), key=common)]
 
 
-def compiled_together(file):
-    """The sources that a file of a unity build includes, in order; any other file is its own only source."""
-    if not re.fullmatch(r"unity_\d+_cxx\.cxx", file.name):
+def compiled_together(file, root):
+    """The sources that a batch (cmake/Unity.cmake) includes, in order; any other file is its own only source."""
+    if file.parent.parent.name != "batches":
         return [file]
-    return [Path(name) for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE)]
+    return [root / name for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE)]
 
 
 def syntax_only(words):
