@@ -1,5 +1,5 @@
-// Where this build's sources and its executable are. Only build_paths.cpp is compiled with these paths: a source that had them among its
-// flags would be unknown to the compiler cache in every other checkout.
+// Where this build's sources and its executable are. Only build_paths.cpp is compiled with these paths: a source that
+// had them among its flags would be unknown to the compiler cache in every other checkout.
 #pragma once
 
 #include <filesystem>

@@ -65,7 +65,7 @@ BOOST_FIXTURE_TEST_CASE(a_server_that_stops_gives_up_prompts_that_are_being_enco
   const std::string body = prompt_body(4'000'000);
   for (int i = 0; i < 3; ++i) {
     HttpClient& client = clients.emplace_back(connect());
-    // The interim answer tells that the request was taken up: one that was not is closed by stop() like an idle connection.
+    // The interim answer tells that the request was taken up: one that was not is closed like an idle connection.
     client.send(fmt::format("POST /tokenize HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
                             body.size()));
     BOOST_REQUIRE(client.read_head().status == 100);
