@@ -23,29 +23,14 @@
 #include "gpu/exl3/codebook.hpp"
 #include "gpu/exl3/matrix.hpp"
 #include "gpu/exl3/tile.hpp"
+#include "tests/fuzz/memory_source.hpp"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::gpu;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-class MemorySource final : public ByteSource {
- public:
-  explicit MemorySource(const std::string& bytes) : bytes_(bytes) {}
-  std::uint64_t size() const noexcept override { return bytes_.size(); }
-  Result<void> read(std::uint64_t offset, std::span<std::byte> into) override {
-    require(offset <= bytes_.size() && into.size() <= bytes_.size() - offset);
-    if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
-    return {};
-  }
-
- private:
-  const std::string& bytes_;
-};
+using fuzz::MemorySource;
+using fuzz::require;
 
 // Bytes of the input, zeros behind its end.
 class Recipe {
@@ -225,7 +210,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                       128 * (1 + (shape >> 3 & 1)) - (shape >> 4 & 1) * 48, 1 + (shape >> 5)};
   const std::string file = make_file(recipe, wanted, in_slices);
   const auto checkpoint = Checkpoint::open(folder(), [&](const auto&) -> Result<std::unique_ptr<ByteSource>> {
-    return std::unique_ptr<ByteSource>(std::make_unique<MemorySource>(file));
+    return std::unique_ptr<ByteSource>(std::make_unique<MemorySource>(std::as_bytes(std::span(file))));
   });
   if (!checkpoint) return 0;
   const std::int64_t parts = in_slices ? 2 : 1;

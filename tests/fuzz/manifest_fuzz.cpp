@@ -5,7 +5,6 @@
 // another, and comes back the same from its own text. The first byte of the input chooses: 'r' receipts, anything else
 // a manifest.
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -13,15 +12,13 @@
 
 #include "gpu/weights_files/manifest.hpp"
 #include "gpu/weights_files/receipts.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::gpu;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::require;
 
 bool is_hash(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;

@@ -5,20 +5,17 @@
 // text. The first byte of the input chooses: 'h' header, anything else receipt.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "engram/pack/receipt.hpp"
 #include "engram/packed_header.hpp"
+#include "tests/fuzz/require.hpp"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::engram;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::require;
 
 void check_header(std::span<const std::byte> header) {
   static const PackedTable expected{14, {{256}, 384'016'682, 192'007'016, 384'016'682}};

@@ -6,8 +6,6 @@
 // whose data have as many bytes as the next two bytes say.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,29 +13,14 @@
 
 #include "gpu/checkpoint/index.hpp"
 #include "gpu/checkpoint/safetensors.hpp"
+#include "tests/fuzz/memory_source.hpp"
 
 namespace {
 
 using namespace tandem;
 using namespace tandem::gpu;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-class MemorySource final : public ByteSource {
- public:
-  explicit MemorySource(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-  std::uint64_t size() const noexcept override { return bytes_.size(); }
-  Result<void> read(std::uint64_t offset, std::span<std::byte> into) override {
-    require(offset <= bytes_.size() && into.size() <= bytes_.size() - offset);
-    if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
-    return {};
-  }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-};
+using fuzz::MemorySource;
+using fuzz::require;
 
 // Every byte of [data_start, file_bytes) belongs to exactly one tensor, whose size is that of its shape.
 void check_entries(std::span<const TensorEntry> tensors, std::uint64_t data_start, std::uint64_t file_bytes) {
@@ -69,7 +52,7 @@ void check_header(std::string_view json, std::uint64_t data_bytes) {
 
 void check_file(std::span<const std::uint8_t> bytes) {
   const auto file = SafetensorsFile::open("fuzz", [&](const auto&) -> Result<std::unique_ptr<ByteSource>> {
-    return std::unique_ptr<ByteSource>(std::make_unique<MemorySource>(bytes));
+    return std::unique_ptr<ByteSource>(std::make_unique<MemorySource>(std::as_bytes(bytes)));
   });
   if (!file) return;
   std::uint64_t length = 0;
