@@ -1,10 +1,12 @@
-// Sizes first, receipts next, bytes last.
+// Sizes first, receipts next, bytes last. A list that leaves out what is loaded proves nothing about it.
 #include "gpu/weights_files/hash_check.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "gpu/weights_files/receipts.hpp"
 
 namespace tandem::gpu {
@@ -68,6 +70,7 @@ class ManifestCheck {
   ManifestCheck(const fs::path& folder, const HashCheckOptions& options) : folder_(folder), hasher_(folder, options) {}
 
   WeightCheck run(const Manifest& manifest) {
+    compare_lists(manifest);
     std::vector<const ManifestEntry*> to_hash;
     for (const ManifestEntry& entry : manifest.files) {
       if (needs_hash(entry)) to_hash.push_back(&entry);
@@ -86,6 +89,24 @@ class ManifestCheck {
   }
 
  private:
+  // Every shard below the folder would be loaded: its bytes must be vouched for. Other files are only counted.
+  void compare_lists(const Manifest& manifest) {
+    if (manifest.files.empty())
+      fault({ErrorCode::bad_format, (folder_ / manifest_file_name).string(), "no files", "those of a model"});
+    const auto files = list_model_files(folder_);
+    if (!files) return fault(files.error());
+    for (const ModelFile& file : *files) {
+      const auto listed = std::ranges::lower_bound(manifest.files, file.path, {}, &ManifestEntry::path);
+      if (listed != manifest.files.end() && listed->path == file.path) continue;
+      if (file.path.ends_with(".safetensors")) {
+        fault({ErrorCode::mismatch, (folder_ / file.path).string(), "a shard that the manifest does not list",
+               "its size and hash there"});
+      } else {
+        ++unlisted_;
+      }
+    }
+  }
+
   // Judges a file as far as that goes without reading it.
   bool needs_hash(const ManifestEntry& entry) {
     const auto state = file_state(folder_ / entry.path);
@@ -116,13 +137,14 @@ class ManifestCheck {
   WeightCheck verdict(const Manifest& manifest, std::size_t hashed) {
     std::string seen = fmt::format("{} files, {} hashed now, {} unchanged since they were hashed",
                                    manifest.files.size(), hashed, unchanged_);
+    if (unlisted_ > 0) seen += fmt::format(", {} more that the manifest does not list", unlisted_);
     if (sizes_only_ > 0) seen += fmt::format(", {} compared by size alone: the manifest has no hash", sizes_only_);
     seen += hasher_.note();
     if (faults_.empty() && never_hashed_ > 0) {
-      return WeightCheck::skip("W6", hashes_what,
-                               fmt::format("{} files ({:.2f} GiB) were never hashed, their sizes are right; --hashes "
-                                           "reads them",
-                                           never_hashed_, static_cast<double>(bytes_never_hashed_) / (1 << 30)));
+      return WeightCheck::skip(
+          "W6", hashes_what,
+          fmt::format("{} files ({}) were never hashed, their sizes are right; --hashes reads them", never_hashed_,
+                      bytes_text(bytes_never_hashed_)));
     }
     return judge_without_loading("W6", hashes_what, std::move(seen), std::move(faults_));
   }
@@ -130,7 +152,7 @@ class ManifestCheck {
   fs::path folder_;
   FolderHasher hasher_;
   std::vector<Error> faults_;
-  std::size_t unchanged_ = 0, sizes_only_ = 0, never_hashed_ = 0;
+  std::size_t unchanged_ = 0, sizes_only_ = 0, never_hashed_ = 0, unlisted_ = 0;
   std::uint64_t bytes_never_hashed_ = 0;
 };
 
@@ -139,8 +161,14 @@ class ManifestCheck {
 WeightCheck check_hashes(const fs::path& folder, const HashCheckOptions& options) {
   const auto manifest = read_manifest(folder);
   if (manifest) return ManifestCheck(folder, options).run(*manifest);
-  if (manifest.error().code == ErrorCode::not_found) {
+  const bool is_missing = manifest.error().code == ErrorCode::not_found;
+  if (is_missing && options.depth == HashDepth::changed) {
     return WeightCheck::skip("W6", hashes_what, fmt::format("no {}; --write-manifest makes one", manifest_file_name));
+  }
+  if (is_missing) {
+    const Error missing{ErrorCode::not_found, (folder / manifest_file_name).string(), "not there",
+                        "hashes to compare with; --write-manifest lists what lies there"};
+    return judge_without_loading("W6", hashes_what, "wanted, and there is nothing to compare with", {missing});
   }
   return judge_without_loading("W6", hashes_what, "a manifest that cannot be read", {manifest.error()});
 }

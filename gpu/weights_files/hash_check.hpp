@@ -24,8 +24,9 @@ struct HashCheckOptions {
   HashOptions hash;
 };
 
-// W6: every file of the manifest is there with its size, and with its hash as far as `depth` says. Receipts of what was
-// hashed are written. Skipped without a manifest, and if files are left that were never hashed.
+// W6: every file of the manifest is there with its size, and with its hash as far as `depth` says; every shard of the
+// folder is in the manifest, which lists at least one file. Receipts of what was hashed are written. Without a manifest
+// it fails where hashes are wanted and is skipped otherwise; skipped, too, if files are left that were never hashed.
 WeightCheck check_hashes(const std::filesystem::path& folder, const HashCheckOptions& options);
 
 // What is known about the other node: its manifest's hash, why nobody asked for it, or what went wrong on asking.

@@ -11,6 +11,7 @@
 #include "gpu/checkpoint/layers.hpp"
 #include "gpu/model/engram_sources.hpp"
 #include "gpu/weights_files/bits_map.hpp"
+#include "gpu/weights_files/byte_count.hpp"
 #include "gpu/weights_files/layout_counts.hpp"
 
 namespace tandem::gpu {
@@ -62,9 +63,7 @@ class ShardSizes {
   }
 
   std::vector<Error>& faults() noexcept { return faults_; }
-  std::string summary() const {
-    return fmt::format("{} shards, {:.2f} GiB", shards_, static_cast<double>(bytes_) / (1 << 30));
-  }
+  std::string summary() const { return fmt::format("{} shards, {}", shards_, bytes_text(bytes_)); }
 
  private:
   std::vector<Error> faults_;

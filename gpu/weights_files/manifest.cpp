@@ -9,7 +9,6 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <initializer_list>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "engram/sha256.hpp"
 #include "engram/text_file.hpp"
 #include "gpu/checkpoint/strict_json.hpp"
+#include "gpu/weights_files/byte_count.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -24,6 +24,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::int64_t manifest_format = 1;
+// An object of three values for each file; around them the root, its list and two values.
+constexpr std::size_t values_max = 4 * manifest_files_max + 4;
 constexpr std::size_t revision_bytes_max = 256;
 constexpr std::size_t shown_bytes_max = 200;  // of a wrong value in a message
 
@@ -162,6 +164,12 @@ Result<void> check_distinct(const std::vector<ManifestEntry>& files, std::string
   return {};
 }
 
+Result<void> check_count(std::size_t files, std::string_view where) {
+  if (files <= manifest_files_max) return {};
+  return Error{ErrorCode::out_of_range, fmt::format("{}: files", where), fmt::format("{} entries", files),
+               fmt::format("at most {}", manifest_files_max)};
+}
+
 std::vector<ManifestEntry> sorted(std::vector<ManifestEntry> files) {
   std::stable_sort(files.begin(), files.end(), by_path);
   return files;
@@ -171,10 +179,7 @@ std::vector<ManifestEntry> sorted(std::vector<ManifestEntry> files) {
 
 std::uint64_t Manifest::bytes_all() const noexcept {
   std::uint64_t sum = 0;
-  for (const ManifestEntry& entry : files) {
-    if (entry.bytes > std::numeric_limits<std::uint64_t>::max() - sum) return std::numeric_limits<std::uint64_t>::max();
-    sum += entry.bytes;
-  }
+  for (const ManifestEntry& entry : files) sum = add_bytes(sum, entry.bytes);
   return sum;
 }
 
@@ -214,17 +219,14 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view where) {
     return Error{ErrorCode::out_of_range, name, fmt::format("{} bytes", text.size()),
                  fmt::format("at most {}", manifest_text_bytes_max)};
   }
-  const auto root = parse_strict_json(text, name);
+  const auto root = parse_strict_json(text, name, values_max);
   if (!root) return root.error();
   auto revision = read_head(*root, name);
   if (!revision) return revision.error();
   const json::value* files = root->if_contains("files");
   const json::array* list = files == nullptr ? nullptr : files->if_array();
   if (list == nullptr) return bad(name + ": files", files, "a list of files");
-  if (list->size() > manifest_files_max) {
-    return Error{ErrorCode::out_of_range, name + ": files", fmt::format("{} entries", list->size()),
-                 fmt::format("at most {}", manifest_files_max)};
-  }
+  if (auto ok = check_count(list->size(), name); !ok) return ok.error();
   Manifest manifest{std::move(*revision), {}};
   for (std::size_t i = 0; i < list->size(); ++i) {
     auto entry = read_entry((*list)[i], fmt::format("{}, file {}", name, i + 1));
@@ -234,6 +236,14 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view where) {
   manifest.files = sorted(std::move(manifest.files));
   if (auto ok = check_distinct(manifest.files, where); !ok) return ok.error();
   return manifest;
+}
+
+Result<void> check_manifest(const Manifest& manifest, std::string_view where) {
+  if (auto ok = check_count(manifest.files.size(), where); !ok) return ok;
+  for (const ManifestEntry& entry : manifest.files) {
+    if (auto ok = check_manifest_path(entry.path, where); !ok) return ok;
+  }
+  return check_distinct(sorted(manifest.files), where);
 }
 
 std::string to_json(const Manifest& manifest) {

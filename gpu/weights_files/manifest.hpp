@@ -25,7 +25,8 @@ inline constexpr const char* manifest_file_name = "tandem-manifest.json";
 inline constexpr std::size_t manifest_files_max = 100'000;
 inline constexpr std::size_t manifest_path_bytes_max = 1024;
 inline constexpr std::uint64_t manifest_file_bytes_max = std::uint64_t{1} << 50;
-inline constexpr std::uint64_t manifest_text_bytes_max = std::uint64_t{64} << 20;
+// Room for that many files with paths of 150 bytes, and for as many receipts.
+inline constexpr std::uint64_t manifest_text_bytes_max = std::uint64_t{32} << 20;
 
 struct ManifestEntry {
   std::string path;         // relative to the model folder, parts separated by '/'
@@ -43,10 +44,14 @@ struct Manifest {
 };
 
 // Parses a manifest; `where` names the file in errors. Upper-case digits of a hash are made lower-case, files are put
-// in the order of their paths. Errors (naming the entry by its number and path): bad_format (JSON with its byte, a
-// missing, unknown or mistyped field, a path or hash that is none, a path twice), out_of_range (too many files, a size
-// or a path beyond its limit), mismatch (another format number).
+// in the order of their paths. Nothing is built of a text that has more values than the most files need. Errors (naming
+// the entry by its number and path): bad_format (JSON with its byte, a missing, unknown or mistyped field, a path or
+// hash that is none, a path twice), out_of_range (too many bytes, values or files, a size or a path beyond its limit),
+// mismatch (another format number).
 Result<Manifest> parse_manifest(std::string_view json, std::string_view where);
+
+// Checks what a manifest lists by the rules above, sizes and hashes excepted. Errors: those of parse_manifest().
+Result<void> check_manifest(const Manifest& manifest, std::string_view where);
 
 // Returns the text of a manifest, one file a line, files in the order of their paths.
 std::string to_json(const Manifest& manifest);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <chrono>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,10 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr std::int64_t receipts_format = 1;
+// An object of four values for each file; around them the root, its files and the format.
+constexpr std::size_t values_max = 5 * manifest_files_max + 3;
+// A book is written in milliseconds: what is older was left by a process that was killed.
+constexpr auto stale_after = std::chrono::hours(1);
 
 bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -65,6 +70,19 @@ Result<void> write_book(const fs::path& file, const FileReceipts& receipts) {
   return durable->commit();
 }
 
+// Removes what killed writers of a book left: temporary files, under its name and six random characters.
+void remove_stale_temporaries(const fs::path& book) {
+  const std::string prefix = book.filename().string() + '.';
+  std::error_code failed;
+  for (fs::directory_iterator at(book.parent_path(), failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + 6) continue;
+    std::error_code absent;
+    const auto written = fs::last_write_time(at->path(), absent);
+    if (!absent && fs::file_time_type::clock::now() - written > stale_after) fs::remove(at->path(), absent);
+  }
+}
+
 // One book for each folder, named after where it really is.
 fs::path fallback_file(const fs::path& folder, const fs::path& state_folder) {
   if (state_folder.empty()) return {};
@@ -77,7 +95,7 @@ fs::path fallback_file(const fs::path& folder, const fs::path& state_folder) {
 
 Result<FileReceipts> parse_receipts(std::string_view text, std::string_view where) {
   const std::string name(where);
-  const auto root = parse_strict_json(text, name);
+  const auto root = parse_strict_json(text, name, values_max);
   if (!root) return root.error();
   const json::value* format = root->if_contains("format");
   const json::value* files = root->if_contains("files");
@@ -136,6 +154,10 @@ Result<void> ReceiptBook::save() {
     all.merge(read_book(file));
     return write_book(file, all);
   };
+  if (!std::exchange(is_swept_, true)) {
+    remove_stale_temporaries(beside_);
+    if (!fallback_.empty()) remove_stale_temporaries(fallback_);
+  }
   auto written = write_to(beside_);
   if (!written && !fallback_.empty()) {
     std::error_code failed;

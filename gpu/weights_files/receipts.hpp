@@ -43,7 +43,8 @@ class ReceiptBook {
   void note(const std::string& path, FileReceipt receipt);
 
   // Writes what was noted since open(), whole or not at all, beside the weights or in the state folder. What another
-  // process wrote meanwhile is kept where it speaks of other files. Errors: io (neither place can be written).
+  // process wrote meanwhile is kept where it speaks of other files; what killed writers left is removed. Errors: io
+  // (neither place can be written).
   Result<void> save();
 
  private:
@@ -52,6 +53,7 @@ class ReceiptBook {
   std::filesystem::path beside_, fallback_;
   std::array<FileReceipts, 2> books_;  // beside the weights, in the state folder
   FileReceipts noted_;
+  bool is_swept_ = false;  // of what killed writers left
 };
 
 }  // namespace tandem::gpu

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "tests/gpu/checkpoint_fixture.hpp"
 
 using namespace tandem;
@@ -90,6 +91,16 @@ BOOST_AUTO_TEST_CASE(a_sum_of_sizes_beyond_counting_is_the_largest_number) {
   BOOST_TEST(huge.bytes_all() == std::numeric_limits<std::uint64_t>::max());
 }
 
+BOOST_AUTO_TEST_CASE(a_size_is_shown_in_the_largest_unit_of_which_it_has_one) {
+  const std::uint64_t kib = 1024, gib = std::uint64_t{1} << 30;
+  BOOST_TEST(bytes_text(0) == "0 bytes");
+  BOOST_TEST(bytes_text(1023) == "1023 bytes");
+  BOOST_TEST(bytes_text(kib) == "1.0 KiB");
+  BOOST_TEST(bytes_text(3 * kib * kib + kib * kib / 2) == "3.5 MiB");
+  BOOST_TEST(bytes_text(gib - 1) == "1024.0 MiB");
+  BOOST_TEST(bytes_text(99 * gib + gib / 2) == "99.50 GiB");
+}
+
 BOOST_AUTO_TEST_CASE(a_path_may_be_as_long_as_the_limit_and_no_longer) {
   const std::string part(255, 'p');
   const std::string path = "p/" + part + "/" + part + "/" + part + "/" + part.substr(1);
@@ -156,6 +167,46 @@ BOOST_AUTO_TEST_CASE(fields_that_are_missing_or_unknown_are_named) {
 BOOST_AUTO_TEST_CASE(a_manifest_cut_anywhere_is_refused) {
   const std::string text = to_json({"r", {file("a", 1, zeros), file("b", 2)}});
   for (std::size_t length = 0; length + 2 < text.size(); ++length) refusal_of(text.substr(0, length));
+}
+
+// A value in memory has many times the two bytes of its text: what is not a list of files is not built.
+BOOST_AUTO_TEST_CASE(text_with_more_values_than_the_most_files_have_is_refused_unbuilt) {
+  const std::size_t count = 4 * manifest_files_max + 5;
+  std::string numbers = "0", lists = "[]", keys = R"("0":0)";
+  for (std::size_t i = 1; i < count; ++i) {
+    numbers += ",0";
+    lists += ",[]";
+    keys += ",\"" + std::to_string(i) + "\":0";
+  }
+  for (const std::string& text :
+       {R"({"format": 1, "revision": "", "files": [)" + numbers + "]}", "{\"files\": [" + lists, "{" + keys}) {
+    const Error error = refusal_of(text);
+    BOOST_TEST((error.code == ErrorCode::out_of_range), error.message());
+    BOOST_TEST(error.message().find("at most 400004") != std::string::npos, error.message());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(text_longer_than_the_limit_is_refused_unread_and_the_limit_told) {
+  const Error error = refusal_of(std::string(manifest_text_bytes_max + 1, ' '));
+  BOOST_TEST((error.code == ErrorCode::out_of_range));
+  BOOST_TEST(error.expected == "at most 33554432");
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_may_list_as_many_files_as_the_limit_and_no_more) {
+  Manifest most;
+  for (std::size_t i = 0; i < manifest_files_max; ++i) most.files.push_back(file(std::to_string(i), i, zeros));
+  BOOST_TEST(parse_manifest(to_json(most), "m").has_value());
+  BOOST_TEST(check_manifest(most, "m").has_value());
+  most.files.push_back(file("one more"));
+  BOOST_TEST((refusal_of(to_json(most)).code == ErrorCode::out_of_range));
+  BOOST_TEST((check_manifest(most, "m").error().code == ErrorCode::out_of_range));
+}
+
+BOOST_AUTO_TEST_CASE(a_list_is_checked_by_the_same_rules_as_a_text) {
+  BOOST_TEST(check_manifest({"", {file("b"), file("a/c")}}, "m").has_value());
+  for (const Manifest& wrong : {Manifest{"", {file("../a")}}, Manifest{"", {file("b"), file("a"), file("b")}},
+                                Manifest{"", {file("a/b"), file("a")}}})
+    BOOST_TEST(!check_manifest(wrong, "m").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_long_wrong_value_does_not_fill_the_message) {

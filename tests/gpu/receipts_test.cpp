@@ -91,6 +91,24 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_has_its_book_in_the_state_f
   BOOST_TEST(!without.save().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(what_a_killed_writer_left_goes_with_the_next_book_and_a_living_ones_stays) {
+  test::CheckpointFolder folder;
+  const auto left = [&](const std::string& name) {
+    const fs::path file = folder.path() / (receipt_file_name + name);
+    test::write_file(file, "half a bo");
+    return file;
+  };
+  const fs::path old = left(".a1B2c3"), fresh = left(".d4E5f6"), other = left(".backup-of-mine");
+  for (const fs::path& file : {old, other})
+    fs::last_write_time(file, fs::last_write_time(file) - std::chrono::hours(2));
+  ReceiptBook book = ReceiptBook::open(folder.path(), {});
+  book.note("a", {{1, 1, 1}, some_hash});
+  BOOST_REQUIRE(book.save().has_value());
+  BOOST_TEST(!fs::exists(old));
+  BOOST_TEST(fs::exists(fresh));
+  BOOST_TEST(fs::exists(other));
+}
+
 BOOST_AUTO_TEST_CASE(two_books_of_one_folder_keep_what_the_other_wrote) {
   test::CheckpointFolder folder;
   ReceiptBook first = ReceiptBook::open(folder.path(), {}), second = ReceiptBook::open(folder.path(), {});

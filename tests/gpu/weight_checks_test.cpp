@@ -252,6 +252,35 @@ BOOST_AUTO_TEST_CASE(w6_finds_files_that_are_missing_longer_or_listed_without_a_
   BOOST_TEST(fails_at(check_hashes(folder.path(), {}), manifest_file_name));
 }
 
+BOOST_AUTO_TEST_CASE(w6_fails_for_shards_that_the_manifest_leaves_out) {
+  test::CheckpointFolder folder;
+  folder.write();
+  test::write_file(folder.path() / "README.md", "notes");
+  Manifest listed = *make_manifest(folder.path(), "r", {});
+  std::erase_if(listed.files, [&](const ManifestEntry& entry) {
+    return entry.path == folder.shard(2).filename() || entry.path == "README.md";
+  });
+  BOOST_REQUIRE(write_manifest(folder.path(), listed).has_value());
+  const WeightCheck check = check_hashes(folder.path(), {});
+  BOOST_TEST(fails_at(check, folder.shard(2).string()));
+  BOOST_TEST(check.faults.size() == 1U);
+  BOOST_TEST(check.detail.find("1 more that the manifest does not list") != std::string::npos, check.detail);
+  BOOST_REQUIRE(write_manifest(folder.path(), {"r", {}}).has_value());
+  BOOST_TEST(fails_at(check_hashes(folder.path(), {}), "no files"));
+}
+
+BOOST_AUTO_TEST_CASE(w6_fails_where_hashes_are_wanted_and_there_is_no_manifest) {
+  test::CheckpointFolder folder;
+  folder.write();
+  HashCheckOptions options;
+  for (const HashDepth depth : {HashDepth::unverified, HashDepth::all}) {
+    options.depth = depth;
+    const WeightCheck check = check_hashes(folder.path(), options);
+    BOOST_TEST(fails_at(check, "--write-manifest"));
+    BOOST_TEST(!check.stops_loading);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(w7_compares_revisions_or_says_why_not) {
   test::CheckpointFolder folder;
   folder.write();
