@@ -11,6 +11,8 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 
+#include "net/fetch/name_lookup.hpp"
+
 namespace tandem::net::fetch {
 namespace {
 
@@ -71,8 +73,8 @@ class StreamConnection final : public Connection {
     body.data = out.data();
     body.size = out.size();
     body.more = true;
+    expire();  // once: the frames between bytes are no progress
     while (body.size == out.size() && !parser_->is_done()) {
-      expire();
       auto [error, bytes] = co_await http::async_read_some(stream_, buffer_, *parser_, as_values);
       if (error && error != http::error::need_buffer) co_return transport_error(url_, "reading the answer", error);
     }
@@ -126,11 +128,10 @@ class StreamConnection final : public Connection {
 };
 
 Awaitable<Result<void>> connect(beast::tcp_stream& stream, const Url& url, const FetchLimits& limits) {
-  tcp::resolver resolver(stream.get_executor());
-  auto [unresolved, addresses] = co_await resolver.async_resolve(url.host, url.port, as_values);
-  if (unresolved) co_return transport_error(url, "resolving the name", unresolved);
+  const auto endpoints = co_await look_up(url, limits.connect);
+  if (!endpoints) co_return endpoints.error();
   stream.expires_after(limits.connect);
-  auto [error, endpoint] = co_await stream.async_connect(addresses, as_values);
+  auto [error, endpoint] = co_await stream.async_connect(*endpoints, as_values);
   if (error) co_return transport_error(url, "connecting", error);
   error_code ignored;
   stream.socket().set_option(tcp::no_delay(true), ignored);

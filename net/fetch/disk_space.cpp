@@ -29,21 +29,23 @@ std::uint64_t missing_bytes(const std::filesystem::path& path, std::uint64_t byt
 SpaceNeed space_need(const std::filesystem::path& folder, const std::vector<gpu::ManifestEntry>& files,
                      const std::vector<Join>& joins, bool keep_parts) {
   SpaceNeed need;
-  for (const gpu::ManifestEntry& file : files) need.fetching += missing_bytes(folder / file.path, file.bytes);
+  for (const gpu::ManifestEntry& file : files) {
+    need.fetching = gpu::add_bytes(need.fetching, missing_bytes(folder / file.path, file.bytes));
+  }
   for (const Join& join : joins) {
     const std::uint64_t bytes = missing_bytes(folder / join.whole.path, join.whole.bytes);
-    need.joining = keep_parts ? need.joining + bytes : std::max(need.joining, bytes);
+    need.joining = keep_parts ? gpu::add_bytes(need.joining, bytes) : std::max(need.joining, bytes);
   }
   return need;
 }
 
 SpaceVerdict judge_space(const SpaceNeed& need, std::uint64_t available) {
-  const auto gib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
   SpaceVerdict verdict;
   verdict.fits = need.all() <= available;
-  if (need.all() == 0 || available >= need.all() + need.all() / spare_share) return verdict;
-  verdict.warning = fmt::format("{:.2f} GiB free, {:.2f} GiB needed", gib(available), gib(need.all()));
-  if (need.joining > 0) verdict.warning += fmt::format(" ({:.2f} of them while parts are joined)", gib(need.joining));
+  if (need.all() == 0 || available >= gpu::add_bytes(need.all(), need.all() / spare_share)) return verdict;
+  verdict.warning = fmt::format("{} free, {} needed", gpu::bytes_text(available), gpu::bytes_text(need.all()));
+  if (need.joining > 0)
+    verdict.warning += fmt::format(" ({} of it while parts are joined)", gpu::bytes_text(need.joining));
   return verdict;
 }
 

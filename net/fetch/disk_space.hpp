@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "gpu/weights_files/manifest.hpp"
 #include "net/fetch/part_join.hpp"
 
@@ -13,7 +14,7 @@ namespace tandem::net::fetch {
 struct SpaceNeed {
   std::uint64_t fetching = 0;  // bytes of missing files, less what earlier runs took already
   std::uint64_t joining = 0;   // beyond that, while the largest shard is joined from its parts
-  std::uint64_t all() const noexcept { return fetching + joining; }
+  std::uint64_t all() const noexcept { return gpu::add_bytes(fetching, joining); }
 };
 
 // `files` are fetched, `joins` made of them afterwards, one after the other.

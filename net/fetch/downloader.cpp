@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "net/fetch/backoff.hpp"
 #include "net/fetch/piece_attempt.hpp"
 #include "net/fetch/transfer_meter.hpp"
@@ -65,6 +66,9 @@ class Downloader {
   Awaitable<FileTask*> next_file();
   Awaitable<void> prepare(FileTask& file);
   Awaitable<void> fetch_piece(FileTask& file, PieceAttempt& attempt);
+  Awaitable<bool> keep_calm(const FileTask& file, const Piece& piece);
+  Awaitable<bool> ask_for_part_again(FileTask& file, Piece& piece, const Verdict& verdict, Backoff& backoff);
+  Awaitable<void> wait_and_retry(const Error& reason, std::chrono::milliseconds wait);
   Awaitable<bool> retry(FileTask& file, const Verdict& verdict, Backoff& backoff);
   Awaitable<void> finish_piece(FileTask& file, const Piece& piece);
   Awaitable<void> start_over(FileTask& file, const Error& reason);
@@ -118,6 +122,10 @@ Awaitable<void> Downloader::prepare(FileTask& file) {
   const auto present = co_await run_on(tools_.session.hashing(), look);
   if (!present) co_return give_up(file, present.error());
   if (present->state == PresentFile::State::right) {
+    // It came another way, or whole in an earlier run.
+    const auto tidy = [&file] { return remove_part(file.job.final_path); };
+    const auto tidied = co_await run_on(tools_.session.disk(), tidy);
+    if (!tidied) co_return give_up(file, tidied.error());
     ++report_.files_present;
     file.sha256 = present->sha256;
     file.received = file.job.entry.bytes;
@@ -126,9 +134,9 @@ Awaitable<void> Downloader::prepare(FileTask& file) {
   if (present->state == PresentFile::State::other)
     say(fmt::format("{}: has {}; it will be replaced", file.job.final_path.string(), present->reason));
   const FileJob& job = file.job;
-  const PartPlan plan{job.final_path, job.entry.bytes, tools_.limits.segment_bytes,
-                      fmt::format("tandem-fetch 1: {} bytes in segments of {}, sha256 {}, revision {}", job.entry.bytes,
-                                  tools_.limits.segment_bytes, job.entry.sha256, job.revision)};
+  const PartPlan plan{
+      job.final_path, job.entry.bytes, tools_.limits.segment_bytes,
+      fmt::format("tandem-fetch 2: {} bytes, sha256 {}, revision {}", job.entry.bytes, job.entry.sha256, job.revision)};
   const auto open = [&plan] { return open_part(plan); };
   auto part = co_await run_on(tools_.session.disk(), open);
   if (!part) co_return give_up(file, part.error());
@@ -143,9 +151,7 @@ Awaitable<void> Downloader::fetch_piece(FileTask& file, PieceAttempt& attempt) {
   Piece piece = file.take_pending();
   Backoff backoff(tools_.limits, ++seed_);
   const std::uint64_t step = std::max<std::uint64_t>(1, (piece.end - piece.begin) / progress_share);
-  while (file.is_current(piece)) {
-    if (const auto now = Clock::now(); now < calm_until_)
-      co_await wait_for(std::chrono::ceil<std::chrono::milliseconds>(calm_until_ - now));
+  while (co_await keep_calm(file, piece)) {
     const Verdict verdict = co_await attempt.run(file, piece);
     if (!file.is_current(piece)) break;
     if (piece.at >= piece.furthest + step) {
@@ -154,21 +160,47 @@ Awaitable<void> Downloader::fetch_piece(FileTask& file, PieceAttempt& attempt) {
     }
     if (verdict.kind == Kind::failed) co_return give_up(file, verdict.error);
     if (verdict.kind == Kind::changed) co_return co_await start_over(file, verdict.error);
-    if (verdict.kind == Kind::no_ranges) {
-      say(fmt::format("{}: the server sends no parts of it: one connection for the whole", file.job.entry.path));
-      file.is_whole = true;
-      co_return co_await reset(file);
-    }
+    if (verdict.kind == Kind::no_ranges && !co_await ask_for_part_again(file, piece, verdict, backoff)) co_return;
+    if (verdict.kind == Kind::take) piece.wholes = 0;
     if (verdict.kind == Kind::take && piece.at == piece.end) co_return co_await finish_piece(file, piece);
     if (verdict.kind == Kind::retry && !co_await retry(file, verdict, backoff)) co_return;
   }
 }
 
+// Waits as long as the server wants all of us to; false if the piece became worthless meanwhile.
+Awaitable<bool> Downloader::keep_calm(const FileTask& file, const Piece& piece) {
+  if (const auto now = Clock::now(); file.is_current(piece) && now < calm_until_)
+    co_await wait_for(std::chrono::ceil<std::chrono::milliseconds>(calm_until_ - now));
+  co_return file.is_current(piece);
+}
+
+// The whole file came instead of a part. Taking it throws away what is there, so once may be a proxy's slip: the same
+// part is asked for again, and a second whole answer is believed, or, of a server that did send parts of the file, one
+// at the end of all attempts. False: the file starts over, as a whole.
+Awaitable<bool> Downloader::ask_for_part_again(FileTask& file, Piece& piece, const Verdict& verdict, Backoff& backoff) {
+  if (file.is_settled) co_return false;  // another piece of it was given up
+  const auto wait = backoff.next();
+  if (wait && (++piece.wholes == 1 || file.has_parts)) {
+    co_await wait_and_retry(verdict.error, *wait);
+    co_return true;
+  }
+  say(fmt::format("{}: the server sends no parts of it: one connection for the whole", file.job.entry.path));
+  file.is_whole = true;
+  co_await reset(file);
+  co_return false;
+}
+
+Awaitable<void> Downloader::wait_and_retry(const Error& reason, std::chrono::milliseconds wait) {
+  ++report_.retries;
+  say(fmt::format("{}; trying again in {} ms", reason.message(), wait.count()));
+  co_await wait_for(wait);
+}
+
 FetchProgress Downloader::progress() const {
   FetchProgress now{settled_, files_.size()};
   for (const auto& file : files_) {
-    now.bytes_done += file->received;
-    now.bytes_total += file->job.entry.bytes;
+    now.bytes_done = gpu::add_bytes(now.bytes_done, file->received);
+    now.bytes_total = gpu::add_bytes(now.bytes_total, file->job.entry.bytes);
   }
   return now;
 }
@@ -183,10 +215,8 @@ Awaitable<bool> Downloader::retry(FileTask& file, const Verdict& verdict, Backof
     give_up(file, error);
     co_return false;
   }
-  ++report_.retries;
-  say(fmt::format("{}; trying again in {} ms", verdict.error.message(), wait->count()));
   if (verdict.wait) calm_until_ = std::max(calm_until_, Clock::now() + *wait);
-  co_await wait_for(*wait);
+  co_await wait_and_retry(verdict.error, *wait);
   co_return true;
 }
 
@@ -250,10 +280,13 @@ void Downloader::settle(FileTask& file) {
 void Downloader::give_up(FileTask& file, const Error& error) {
   if (file.is_settled || error.code == ErrorCode::cancelled) return;
   file.drop_pending();  // what is in flight may still end well, and be of use to the next run
-  say(error.message());
+  const bool ends_all = concerns_all(error);
+  const bool is_last = settled_ + 1 == files_.size();
+  // The first error is the caller's to tell, at the end, which may be hours away.
+  if (first_error_ || !(ends_all || is_last)) say(error.message() + (ends_all || is_last ? "" : "; the others go on"));
   if (!first_error_) first_error_ = error;
   settle(file);
-  if (concerns_all(error)) tools_.session.stop();
+  if (ends_all) tools_.session.stop();
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Downloader: many files over a few connections, each file in segments, until every one is right or given up.
 //
 // Workers take pieces from the first file that has any, and open the next file when none has. A failing piece is tried
-// again by its worker with growing waits; a file that changed on the server or has the wrong hash starts over, twice; a
+// again by its worker with growing waits; a server that sends the whole file instead of a piece is asked once more
+// before the file is taken as a whole; a file that changed on the server or has the wrong hash starts over, twice; a
 // file that cannot be had is given up while the others go on. Only what concerns all files ends the whole: a full disk,
 // a refused token.
 #pragma once

@@ -15,6 +15,7 @@
 #include "net/fetch/folder_lists.hpp"
 #include "net/fetch/listing.hpp"
 #include "net/fetch/part_join.hpp"
+#include "net/fetch/stray_parts.hpp"
 #include "net/http/key_file.hpp"
 
 namespace tandem::net::fetch {
@@ -22,6 +23,7 @@ namespace {
 
 // Begins with ".tandem": no manifest may list it. Holds the address of the last fetch.
 constexpr const char* lock_name = ".tandem-fetch.lock";
+constexpr std::uint64_t source_bytes_max = 64 << 10;
 
 class Fetching {
  public:
@@ -37,8 +39,10 @@ class Fetching {
     if (auto listed = list(); !listed) return listed.error();
     verified_ = std::make_unique<VerifiedFiles>(options_.folder, lists_->is_all_of(listing_.manifest.revision));
     if (auto sorted = sort_out(); !sorted) return sorted.error();
+    remove_stray_parts(options_.folder, lists_->all(), listing_.manifest);
     if (auto checked = check_space(); !checked) return checked.error();
     if (auto begun = lists_->begin(listing_.manifest); !begun) return begun.error();
+    if (auto noted = note_source(); !noted) return noted.error();
     if (auto fetched = fetch_files(); !fetched) return fetched.error();
     if (auto joined = join_shards(); !joined) return joined.error();
     return finish();
@@ -50,6 +54,7 @@ class Fetching {
   Result<void> list_from_server();
   Result<void> sort_out();
   Result<void> check_space() const;
+  Result<void> note_source();
   Result<void> fetch_files();
   Result<void> join_shards();
   Result<FetchReport> finish();
@@ -61,7 +66,7 @@ class Fetching {
   std::optional<engram::OutputFile> lock_;
   std::optional<FolderLists> lists_;
   std::unique_ptr<Client> client_;  // goes before the session, whose context its sockets use
-  std::string source_;              // of this fetch, or of the last one
+  std::string source_;              // address of the last fetch that began here, or of this one
   Listing listing_;
   std::unique_ptr<VerifiedFiles> verified_;
   std::vector<Join> joins_;
@@ -80,11 +85,14 @@ Result<void> Fetching::lock_folder() {
   if (!lock) return lock.error();
   lock_.emplace(std::move(*lock));
   lists_ = FolderLists::open(options_.folder);
-  if (options_.from.empty()) {
-    if (auto text = engram::read_text(path, 64 << 10)) source_ = *text;
-    return {};
-  }
-  source_ = listing_.base.text_without_query();
+  if (auto text = engram::read_text(path, source_bytes_max)) source_ = *text;
+  return {};
+}
+
+// After the list: an address is that of the lists' revision, never of one that a later fetch only asked about.
+Result<void> Fetching::note_source() {
+  if (options_.from.empty()) return {};
+  source_ = options_.from.substr(0, options_.from.find('?'));
   if (auto emptied = lock_->resize(0); !emptied) return emptied;
   return lock_->write_at(0, std::as_bytes(std::span(source_)));
 }
@@ -110,12 +118,16 @@ Result<void> Fetching::list() {
   auto client = Client::create(listing_.base, options_.limits, options_.access);
   if (!client) return client.error();
   client_ = std::move(*client);
-  if (!options_.manifest_file.empty()) return check_revision(listing_.manifest, options_.revision);
-  return list_from_server();
+  if (options_.manifest_file.empty()) return list_from_server();
+  if (auto right = check_revision(listing_.manifest, options_.revision); !right) return right;
+  auto base = session_.run(pin_base(*client_, options_.limits, options_.watch, listing_));
+  if (!base) return base.error();
+  listing_.base = std::move(*base);
+  return {};
 }
 
 Result<void> Fetching::list_from_server() {
-  ListingPlan plan{listing_.base, options_.revision, ""};
+  ListingPlan plan{listing_.base, options_.revision, "", source_};
   const auto recorded = lists_->latest();
   if (recorded) plan.recorded = recorded->revision;
   auto listing = session_.run(list_files(*client_, options_.limits, options_.watch, std::move(plan)));

@@ -8,6 +8,7 @@ void FileTask::lay_out() {
   received = 0;
   version = part->version();
   has_version = !part->finished().empty();
+  has_parts = has_parts || has_version;
   if (is_whole) {
     pending_.push_back(0);
   } else {
@@ -23,6 +24,11 @@ Piece FileTask::take_pending() {
   pending_.pop_front();
   const auto extent = is_whole ? PartFile::Extent{0, part->bytes()} : part->segment(segment);
   return {segment, extent.begin, extent.begin, extent.end, extent.begin, generation_};
+}
+
+void FileTask::take_back(Piece& piece, std::uint64_t at) {
+  if (is_current(piece)) received -= piece.at - at;
+  piece.at = at;
 }
 
 void FileTask::finish(const Piece& piece) {

@@ -27,6 +27,7 @@ struct Piece {
   std::uint64_t begin = 0, at = 0, end = 0;  // at: the next byte to receive
   std::uint64_t furthest = 0;                // `at` where the last attempt that got further ended
   std::uint64_t generation = 0;
+  int wholes = 0;  // answers with the whole file, one after another
 };
 
 class FileTask {
@@ -37,6 +38,8 @@ class FileTask {
   void lay_out();
   bool has_pending() const noexcept { return !pending_.empty(); }
   Piece take_pending();
+  // The bytes of a piece from `at` on do not count. A piece that became worthless counts for nothing already.
+  void take_back(Piece& piece, std::uint64_t at);
   // A piece is complete and on the disk.
   void finish(const Piece& piece);
   bool is_complete() const noexcept { return left_ == 0; }
@@ -53,6 +56,7 @@ class FileTask {
   std::optional<Url> resolved;
   std::string version;       // of the bytes that are there
   bool has_version = false;  // the part file was told
+  bool has_parts = false;    // the server sent parts of it, in this run or an earlier one
   bool is_whole = false;     // the server ignores ranges
   int restarts = 0;
   bool is_settled = false;     // right, or given up

@@ -1,4 +1,4 @@
-// Both are written durably; the new list of what is held is the wanted one's file under its final name.
+// They are written durably; the new list of what is held is the wanted one's file under its final name.
 #include "net/fetch/folder_lists.hpp"
 
 #include <system_error>
@@ -12,8 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Begins with ".tandem": no manifest may list it.
+// Begin with ".tandem": no manifest may list them.
 constexpr const char* wanted_name = ".tandem-fetch.manifest";
+constexpr const char* earlier_name = ".tandem-fetch.earlier";
 
 // A kill while a list was written leaves its temporary file, under a random name. Nobody else writes names like these.
 void remove_stale(const fs::path& folder) {
@@ -42,6 +43,7 @@ FolderLists FolderLists::open(fs::path folder) {
   remove_stale(lists.folder_);
   lists.held_ = gpu::read_manifest(lists.folder_);
   lists.wanted_ = read_list(lists.folder_ / wanted_name);
+  lists.earlier_ = read_list(lists.folder_ / earlier_name);
   return lists;
 }
 
@@ -53,23 +55,42 @@ bool FolderLists::is_all_of(const std::string& revision) const {
   const auto agrees = [&](const Result<gpu::Manifest>& list) {
     return is_missing(list) || (list && list->revision == revision);
   };
-  return agrees(held_) && agrees(wanted_);
+  return agrees(held_) && agrees(wanted_) && agrees(earlier_);
 }
 
+std::vector<gpu::Manifest> FolderLists::all() const {
+  std::vector<gpu::Manifest> lists;
+  for (const auto* list : {&held_, &wanted_, &earlier_})
+    if (*list) lists.push_back(**list);
+  return lists;
+}
+
+// Files that the unended fetch of another revision brought must not pass for this one's after a kill.
 Result<void> FolderLists::begin(const gpu::Manifest& wanted) {
+  if (!is_missing(wanted_) && !(wanted_ && wanted_->revision == wanted.revision)) {
+    const fs::path path = folder_ / earlier_name;
+    std::error_code failed;
+    fs::rename(folder_ / wanted_name, path, failed);
+    if (failed) return Error{ErrorCode::io, path.string(), "rename to: " + failed.message(), ""};
+  }
+  return write(wanted);
+}
+
+Result<void> FolderLists::write(const gpu::Manifest& list) const {
   auto file = engram::DurableFile::create(folder_ / wanted_name);
   if (!file) return file.error();
-  const std::string text = gpu::to_json(wanted);
+  const std::string text = gpu::to_json(list);
   if (auto written = file->append(std::as_bytes(std::span(text))); !written) return written.error();
   return file->commit();
 }
 
 Result<void> FolderLists::end(const gpu::Manifest& held) {
-  if (auto written = begin(held); !written) return written;
+  if (auto written = write(held); !written) return written;
   const fs::path path = folder_ / gpu::manifest_file_name;
   std::error_code failed;
   fs::rename(folder_ / wanted_name, path, failed);
   if (failed) return Error{ErrorCode::io, path.string(), "rename to: " + failed.message(), ""};
+  fs::remove(folder_ / earlier_name, failed);  // one that stays costs trust in sizes, no more
   return engram::sync_folder_of(path);
 }
 

@@ -4,16 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <charconv>
-#include <set>
 
+#include "gpu/weights_files/index_shards.hpp"
 #include "net/fetch/small_file.hpp"
 
 namespace tandem::net::fetch {
 namespace {
-
-namespace json = boost::json;
 
 constexpr const char* index_name = "model.safetensors.index.json";
 // Without these two nothing can be served; the others are taken where a repository has them.
@@ -41,6 +38,18 @@ Result<std::uint64_t> linked_size(const Reply& reply, const std::string& path) {
   if (failed == std::errc() && end == field.data() + field.size()) return bytes;
   if (reply.head.content_length) return *reply.head.content_length;
   return Error{ErrorCode::bad_format, path, "an answer without a size", "Content-Length"};
+}
+
+bool is_of_same_repository(const std::string& address, const HubAddress& hub) {
+  const auto url = Url::parse(address);
+  if (!url) return false;
+  const auto other = HubAddress::parse(*url);
+  return other && other->repository.has_origin_of(hub.repository) && other->repository.target == hub.repository.target;
+}
+
+Error unpinned(const Url& base, const HubAddress& hub) {
+  return {ErrorCode::bad_config, base.text_without_query(), fmt::format("revision {}, which may move", hub.revision),
+          "a full commit hash"};
 }
 
 class Lister {
@@ -75,7 +84,7 @@ class Lister {
 
   void use_recorded_revision() {
     const HubAddress recorded{hub_->repository, plan_.recorded};
-    if (hub_->is_pinned() || !recorded.is_pinned()) return;
+    if (hub_->is_pinned() || !recorded.is_pinned() || !is_of_same_repository(plan_.recorded_from, *hub_)) return;
     watch_.say(fmt::format("revision {} was resolved to {} by an earlier run", hub_->revision, plan_.recorded));
     hub_ = recorded;
     listing_.base = hub_->at(hub_->revision);
@@ -86,10 +95,7 @@ class Lister {
     if (!hub_) return {};
     if (!hub_->is_pinned()) {
       const HubAddress commit{hub_->repository, reply.first_field("X-Repo-Commit")};
-      if (!commit.is_pinned()) {
-        return Error{ErrorCode::bad_config, listing_.base.text_without_query(),
-                     fmt::format("revision {}, which may move", hub_->revision), "a full commit hash"};
-      }
+      if (!commit.is_pinned()) return unpinned(listing_.base, *hub_);
       watch_.say(fmt::format("revision {} is {}", hub_->revision, commit.revision));
       hub_ = commit;
       listing_.base = hub_->at(hub_->revision);
@@ -102,10 +108,11 @@ class Lister {
     const auto index = co_await get(index_name);
     if (!index) co_return index.error();
     if (auto pinned = pin(index->reply); !pinned) co_return pinned.error();
-    auto names = shards_of_index(index->body, listing_.base.child(index_name).text_without_query());
+    auto names = gpu::shards_of_index(index->body, listing_.base.child(index_name).text_without_query());
     if (!names) co_return names.error();
     names->emplace_back(index_name);
     names->insert(names->end(), std::begin(needed_names), std::end(needed_names));
+    if (auto right = check_names(*names); !right) co_return right.error();
     for (const std::string& name : *names) {
       if (auto added = co_await add(name); !added) co_return added.error();
     }
@@ -115,6 +122,14 @@ class Lister {
     }
     std::ranges::sort(listing_.manifest.files, {}, &gpu::ManifestEntry::path);
     co_return Result<void>{};
+  }
+
+  // An index names whatever it likes: the list must be one that a manifest can be, before the first question.
+  Result<void> check_names(const std::vector<std::string>& names) const {
+    gpu::Manifest list;
+    for (const std::string& name : names) list.files.push_back({name, 0, ""});
+    for (const char* name : optional_names) list.files.push_back({name, 0, ""});
+    return gpu::check_manifest(list, listing_.base.child(index_name).text_without_query());
   }
 
   Awaitable<Result<void>> add(std::string path) {
@@ -143,28 +158,25 @@ Awaitable<Result<Listing>> list_files(Client& client, const FetchLimits& limits,
   co_return co_await lister.run();
 }
 
+Awaitable<Result<Url>> pin_base(Client& client, const FetchLimits& limits, const FetchWatch& watch,
+                                const Listing& listing) {
+  const auto hub = HubAddress::parse(listing.base);
+  if (!hub || hub->is_pinned() || listing.manifest.files.empty()) co_return listing.base;
+  const HubAddress named{hub->repository, listing.manifest.revision};
+  if (named.is_pinned()) co_return hub->at(named.revision);
+  Request question{listing.base.child(listing.manifest.files.front().path), true, std::nullopt, ""};
+  const auto answer = co_await ask_small(client, limits, watch, std::move(question));
+  if (!answer) co_return answer.error();
+  const HubAddress commit{hub->repository, answer->reply.first_field("X-Repo-Commit")};
+  if (commit.is_pinned()) co_return hub->at(commit.revision);
+  const auto has_no_hash = [](const gpu::ManifestEntry& entry) { return entry.sha256.empty(); };
+  if (std::ranges::any_of(listing.manifest.files, has_no_hash)) co_return unpinned(listing.base, *hub);
+  co_return listing.base;
+}
+
 Result<void> check_revision(const gpu::Manifest& manifest, const std::string& wanted) {
   if (wanted.empty() || manifest.revision == wanted) return {};
   return Error{ErrorCode::mismatch, gpu::manifest_file_name, "revision " + manifest.revision, wanted};
-}
-
-Result<std::vector<std::string>> shards_of_index(std::string_view text, const std::string& where) {
-  const auto bad = [&](std::string found) {
-    return Error{ErrorCode::bad_format, where, std::move(found), "an object with a weight_map of tensor to file"};
-  };
-  boost::system::error_code failed;
-  const json::value root = json::parse({text.data(), text.size()}, failed);
-  if (failed) return bad(failed.message());
-  const json::value* map = root.is_object() ? root.get_object().if_contains("weight_map") : nullptr;
-  if (map == nullptr || !map->is_object() || map->get_object().empty()) return bad("no weight_map");
-  std::set<std::string> shards;
-  for (const auto& [tensor, file] : map->get_object()) {
-    if (!file.is_string()) return bad("a file that is not a string");
-    const std::string path(file.get_string().c_str(), file.get_string().size());
-    if (auto right = gpu::check_manifest_path(path, where); !right) return right.error();
-    shards.insert(path);
-  }
-  return std::vector<std::string>(shards.begin(), shards.end());
 }
 
 }  // namespace tandem::net::fetch

@@ -20,8 +20,9 @@ struct Listing {
 
 struct ListingPlan {
   Url base;
-  std::string revision;  // that the folder must be of; empty = whatever it is
-  std::string recorded;  // revision that an earlier run resolved; empty = none
+  std::string revision;       // that the folder must be of; empty = whatever it is
+  std::string recorded;       // revision that an earlier run resolved; empty = none
+  std::string recorded_from;  // address that it was resolved for: a commit of one repository is none of another
 };
 
 // Errors: not_found (neither manifest nor index), bad_format (of either), mismatch (another revision), bad_config (a
@@ -29,10 +30,13 @@ struct ListingPlan {
 Awaitable<Result<Listing>> list_files(Client& client, const FetchLimits& limits, const FetchWatch& watch,
                                       ListingPlan plan);
 
+// Returns where the files of a manifest from elsewhere hang. On a hub's branch that is the commit that the manifest's
+// revision names, else the one that the hub names. Errors: bad_config (a branch that may move, and files without a hash
+// to tell), and those of Client.
+Awaitable<Result<Url>> pin_base(Client& client, const FetchLimits& limits, const FetchWatch& watch,
+                                const Listing& listing);
+
 // Checks a manifest's revision against the one that is wanted. Errors: mismatch.
 Result<void> check_revision(const gpu::Manifest& manifest, const std::string& wanted);
-
-// Returns the shards that the text of a `model.safetensors.index.json` names, each once. Errors: bad_format.
-Result<std::vector<std::string>> shards_of_index(std::string_view json, const std::string& where);
 
 }  // namespace tandem::net::fetch

@@ -15,7 +15,7 @@ struct FetchLimits {
   // What a kill costs at most is this for each connection. A segment is one request and one flush of the disk: 32 MiB
   // keep both below 1 % of the time at 1 GB/s.
   std::uint64_t segment_bytes = std::uint64_t{32} << 20;
-  std::chrono::milliseconds connect{30'000};  // resolving excluded; TCP, then TLS
+  std::chrono::milliseconds connect{30'000};  // each of: the name, TCP, TLS
   std::chrono::milliseconds read{120'000};    // silence of the server: before an answer and inside of it
   std::uint64_t trickle_bytes = 64 << 10;     // less than this within the read limit is as bad as silence
   int attempts = 8;                           // of one request, without getting any further

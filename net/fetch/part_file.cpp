@@ -1,4 +1,5 @@
-// The journal's text: a line of identity, a line with the version, a line for each finished segment.
+// The journal's text: a line of identity, one with the size of a segment, one with the version, and a line for each
+// finished segment.
 #include "net/fetch/part_file.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,9 @@ namespace tandem::net::fetch {
 namespace {
 
 constexpr std::uint64_t journal_bytes_max = std::uint64_t{64} << 20;
-constexpr std::string_view version_prefix = "version ";
+constexpr std::string_view segment_prefix = "segments of ", version_prefix = "version ";
+// A file of more is cut into larger ones: the journal, a line for each, must stay one that is read.
+constexpr std::uint64_t segments_max = std::uint64_t{1} << 22;
 
 std::filesystem::path journal_path(const std::filesystem::path& final_path) {
   return part_path(final_path).string() + ".journal";
@@ -36,11 +39,31 @@ std::optional<std::string_view> take_line(std::string_view& text) {
   return line;
 }
 
-std::optional<std::size_t> parse_segment(std::string_view line) {
-  std::size_t segment = 0;
-  const auto [end, failed] = std::from_chars(line.data(), line.data() + line.size(), segment);
-  if (failed != std::errc() || end != line.data() + line.size()) return std::nullopt;
-  return segment;
+std::uint64_t smallest_segment(std::uint64_t file_bytes) {
+  return std::max<std::uint64_t>(1, (file_bytes + segments_max - 1) / segments_max);
+}
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text) {
+  Number number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Returns what stands behind the prefix of a line; nothing if it is another line.
+std::optional<std::string_view> field_of(std::optional<std::string_view> line, std::string_view prefix) {
+  if (!line || !line->starts_with(prefix)) return std::nullopt;
+  return line->substr(prefix.size());
+}
+
+Result<void> remove_journal(const std::filesystem::path& final_path) {
+  for (const auto& path : {journal_path(final_path), fresh_journal_path(final_path)}) {
+    std::error_code failed;
+    std::filesystem::remove(path, failed);
+    if (failed) return Error{ErrorCode::io, path.string(), "remove: " + failed.message(), ""};
+  }
+  return engram::sync_folder_of(final_path);
 }
 
 }  // namespace
@@ -49,12 +72,27 @@ std::filesystem::path part_path(const std::filesystem::path& final_path) {
   return final_path.parent_path() / (".tandem-" + final_path.filename().string() + ".part");
 }
 
+// The journal goes first, as in start_over(). A folder is flushed only where something was removed from it.
+Result<void> remove_part(const std::filesystem::path& final_path) {
+  std::error_code failed;
+  const auto part = part_path(final_path);
+  const bool has_journal = std::filesystem::exists(journal_path(final_path), failed) ||
+                           std::filesystem::exists(fresh_journal_path(final_path), failed);
+  if (has_journal) {
+    if (auto removed = remove_journal(final_path); !removed) return removed;
+  }
+  std::filesystem::remove(part, failed);
+  if (failed) return Error{ErrorCode::io, part.string(), "remove: " + failed.message(), ""};
+  return {};
+}
+
 Result<PartFile> PartFile::open(const PartPlan& plan) {
   auto file = engram::OutputFile::open(part_path(plan.final_path));
   if (!file) return file.error();
   const auto extent = file->extent();
   if (!extent) return extent.error();
   PartFile part(plan, std::move(*file));
+  part.plan_.segment_bytes = std::max(plan.segment_bytes, smallest_segment(plan.bytes));
   if (extent->bytes == plan.bytes) part.read_journal();
   if (!part.finished_.empty()) {
     // Written anew, so that a cut line never stays in its middle.
@@ -70,11 +108,15 @@ void PartFile::read_journal() {
   if (!text) return;
   std::string_view rest = *text;
   const auto identity = take_line(rest);
-  const auto version = take_line(rest);
-  if (!identity || *identity != plan_.identity || !version || !version->starts_with(version_prefix)) return;
-  version_ = version->substr(version_prefix.size());
+  const auto size = field_of(take_line(rest), segment_prefix);
+  const auto segment_bytes = size ? parse_whole<std::uint64_t>(*size) : std::nullopt;
+  const auto version = field_of(take_line(rest), version_prefix);
+  if (!identity || *identity != plan_.identity || !version) return;
+  if (!segment_bytes || *segment_bytes < smallest_segment(plan_.bytes)) return;
+  plan_.segment_bytes = *segment_bytes;
+  version_ = *version;
   while (const auto line = take_line(rest)) {
-    const auto index = parse_segment(*line);
+    const auto index = parse_whole<std::size_t>(*line);
     if (!index || *index >= segments()) break;
     finished_.insert(*index);
   }
@@ -113,7 +155,8 @@ Result<engram::OutputFile> PartFile::replace_journal(const std::string& text) co
 Result<void> PartFile::begin(const std::string& version) {
   version_ = version;
   if (segments() < 2) return {};
-  std::string text = fmt::format("{}\n{}{}\n", plan_.identity, version_prefix, version_);
+  std::string text =
+      fmt::format("{}\n{}{}\n{}{}\n", plan_.identity, segment_prefix, plan_.segment_bytes, version_prefix, version_);
   for (const std::size_t index : finished_) text += fmt::format("{}\n", index);
   journal_.reset();
   auto written = replace_journal(text);
@@ -135,21 +178,12 @@ Result<void> PartFile::finish_segment(std::size_t index) {
   return {};
 }
 
-Result<void> PartFile::remove_journal() const {
-  for (const auto& path : {journal_path(plan_.final_path), fresh_journal_path(plan_.final_path)}) {
-    std::error_code failed;
-    std::filesystem::remove(path, failed);
-    if (failed) return Error{ErrorCode::io, path.string(), "remove: " + failed.message(), ""};
-  }
-  return engram::sync_folder_of(plan_.final_path);
-}
-
 // The journal goes first: one that outlived its bytes would pass off empty segments as finished.
 Result<void> PartFile::start_over() {
   journal_.reset();
   finished_.clear();
   version_.clear();
-  if (auto removed = remove_journal(); !removed) return removed;
+  if (auto removed = remove_journal(plan_.final_path); !removed) return removed;
   if (auto emptied = file_.resize(0); !emptied) return emptied;
   return file_.resize(plan_.bytes);
 }
@@ -160,7 +194,7 @@ Result<void> PartFile::publish() {
   std::filesystem::rename(part_path(plan_.final_path), plan_.final_path, failed);
   if (failed) return Error{ErrorCode::io, plan_.final_path.string(), "rename to: " + failed.message(), ""};
   journal_.reset();
-  return remove_journal();
+  return remove_journal(plan_.final_path);
 }
 
 }  // namespace tandem::net::fetch

@@ -5,7 +5,8 @@
 //   .tandem-model-00007.safetensors.part.journal   which segments of them are on the disk, and of which version
 //
 // A segment is noted after it was flushed, so the journal is never ahead of the bytes: a kill or a power cut costs the
-// segments in flight and no other. Both names begin with ".tandem", which no manifest may list.
+// segments in flight and no other. A file keeps the segments that it was begun with. Both names begin with ".tandem",
+// which no manifest may list.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,14 @@ namespace tandem::net::fetch {
 // Where the bytes of a file are gathered until it is whole.
 std::filesystem::path part_path(const std::filesystem::path& final_path);
 
+// Removes what was gathered of a file that is whole, or that nobody wants any more. Errors: io.
+Result<void> remove_part(const std::filesystem::path& final_path);
+
 struct PartPlan {
   std::filesystem::path final_path;
   std::uint64_t bytes = 0;
-  std::uint64_t segment_bytes = 1;
-  std::string identity;  // whose bytes these are: whatever would make them useless if it changed; one line
+  std::uint64_t segment_bytes = 1;  // of a file that is begun now
+  std::string identity;             // whose bytes these are: whatever would make them useless if it changed; one line
 };
 
 class PartFile {
@@ -36,6 +40,8 @@ class PartFile {
   static Result<PartFile> open(const PartPlan& plan);
 
   std::uint64_t bytes() const noexcept { return plan_.bytes; }
+  // As large as the run that began the file wanted them.
+  std::uint64_t segment_bytes() const noexcept { return plan_.segment_bytes; }
   std::size_t segments() const noexcept;
   struct Extent {
     std::uint64_t begin = 0, end = 0;
@@ -63,7 +69,6 @@ class PartFile {
   PartFile(PartPlan plan, engram::OutputFile file) : plan_(std::move(plan)), file_(std::move(file)) {}
   void read_journal();
   Result<engram::OutputFile> replace_journal(const std::string& text) const;
-  Result<void> remove_journal() const;
 
   PartPlan plan_;
   engram::OutputFile file_;

@@ -146,7 +146,9 @@ Result<JoinOutcome> join_parts(const std::filesystem::path& folder, const Join& 
   const auto present = verified.look_at(join.whole, options.stop);
   if (!present) return present.error();
   JoinOutcome outcome{present->state == PresentFile::State::right, present->sha256};
-  if (!outcome.was_there) {
+  if (outcome.was_there) {
+    if (auto tidied = remove_part(folder / join.whole.path); !tidied) return tidied.error();
+  } else {
     if (auto there = check_parts(folder, join, options.fetch_command); !there) return there.error();
     if (options.announce) options.announce(fmt::format("{}: joining {} parts", join.whole.path, join.parts.size()));
     const auto path = folder / join.whole.path;
@@ -172,9 +174,8 @@ Result<JoinOutcome> join_parts(const std::filesystem::path& folder, const Join& 
 
 Result<void> remove_parts(const std::filesystem::path& folder, const Join& join) {
   for (const gpu::ManifestEntry& part : join.parts) {
-    for (const auto& path : {folder / part.path, part_path(folder / part.path)}) {
-      if (auto removed = remove_file(path); !removed) return removed;
-    }
+    if (auto removed = remove_file(folder / part.path); !removed) return removed;
+    if (auto removed = remove_part(folder / part.path); !removed) return removed;
   }
   return {};
 }

@@ -25,12 +25,6 @@ bool may_have_expired(int status) {
   return status == 400 || status == 401 || status == 403 || status == 404 || status == 410;
 }
 
-// The bytes from `at` on do not count.
-void drop_received(FileTask& file, Piece& piece, std::uint64_t at) {
-  file.received -= piece.at - at;
-  piece.at = at;
-}
-
 Request request_for(const FileTask& file, const Piece& piece) {
   Request request{file.address(), false, std::nullopt, ""};
   if (!file.is_whole) {
@@ -43,7 +37,7 @@ Request request_for(const FileTask& file, const Piece& piece) {
 }  // namespace
 
 Awaitable<Verdict> PieceAttempt::run(FileTask& file, Piece& piece) {
-  if (file.is_whole) drop_received(file, piece, 0);
+  if (file.is_whole) file.take_back(piece, 0);
   const Request request = request_for(file, piece);
   const bool was_resolved = file.resolved.has_value();
   auto reply = co_await client_.ask(request);
@@ -59,6 +53,7 @@ Awaitable<Verdict> PieceAttempt::run(FileTask& file, Piece& piece) {
   const Wanted wanted{file.job.entry.path, file.job.entry.bytes, request.range, file.is_whole ? "" : file.version};
   const Verdict verdict = judge(reply->head, wanted);
   if (verdict.kind != Kind::take || !file.is_current(piece)) co_return verdict;
+  file.has_parts = file.has_parts || reply->head.status == 206;
   if (!reply->url.has_origin_of(file.job.url) || reply->url.target != file.job.url.target) file.resolved = reply->url;
   if (auto noted = co_await note_version(file, version_of(reply->head)); !noted) co_return verdict_of(noted.error());
   co_return co_await receive(file, piece, std::move(*reply), verdict.bytes);
@@ -93,7 +88,7 @@ Awaitable<Verdict> PieceAttempt::receive(FileTask& file, Piece& piece, Reply rep
     if (trickles(*got) && piece.at < end) co_return try_again(name, "hardly any bytes within the limit");
   }
   if (co_await has_more(reply)) {
-    drop_received(file, piece, first);
+    file.take_back(piece, first);
     co_return try_again(name, "more bytes than announced");
   }
   client_.give_back(std::move(reply));

@@ -64,8 +64,10 @@ Verdict judge_whole(const ReplyHead& head, const Wanted& wanted) {
   if (head.content_length && *head.content_length != wanted.file_bytes)
     return retry(wanted, fmt::format("Content-Length {}", *head.content_length),
                  fmt::format("{} as the manifest says", wanted.file_bytes));
-  if (!wanted.range) return {Kind::take, wanted.file_bytes, {}, {}};
-  return {Kind::no_ranges, wanted.file_bytes, {}, {}};
+  const bool is_all = !wanted.range || (wanted.range->first == 0 && wanted.range->last + 1 == wanted.file_bytes);
+  if (is_all) return {Kind::take, wanted.file_bytes, {}, {}};
+  const Error whole{ErrorCode::unavailable, wanted.name, "status 200: the whole file", "206: the part of it"};
+  return {Kind::no_ranges, wanted.file_bytes, whole, {}};
 }
 
 // "Range not satisfiable": the server's file ends before the range begins, or the server is confused.

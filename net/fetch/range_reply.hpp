@@ -31,13 +31,13 @@ struct Verdict {
   enum class Kind {
     take,       // the body holds `bytes` bytes of what was asked for, from its first byte on
     retry,      // this attempt failed; `wait` is what the server asks for
-    no_ranges,  // the server sends whole files only: the body begins with byte 0
+    no_ranges,  // the whole file came instead of the part: the body begins with byte 0
     changed,    // the file on the server is another version than the bytes that are there
     failed,     // no attempt can succeed
   };
   Kind kind = Kind::failed;
   std::uint64_t bytes = 0;
-  Error error;  // of retry, changed and failed
+  Error error;  // of all but take
   std::optional<std::chrono::seconds> wait;
 };
 

@@ -14,7 +14,7 @@ namespace tandem::net::fetch {
 namespace {
 
 Error too_long(const std::string& name) {
-  return {ErrorCode::out_of_range, name, fmt::format("more than {} bytes", small_file_bytes_max), ""};
+  return {ErrorCode::out_of_range, name, "too long a file", fmt::format("at most {} bytes", small_file_bytes_max)};
 }
 
 // Small or not: a server that sends a byte now and then would hold a fetch for days.
@@ -50,6 +50,7 @@ Awaitable<Result<SmallReply>> attempt_small(Client& client, const FetchLimits& l
   if (verdict.kind != Verdict::Kind::take) co_return verdict.error;
   SmallReply answer;
   if (!request.is_head) {
+    if (reply->head.content_length.value_or(0) > small_file_bytes_max) co_return too_long(name);
     auto body = co_await read_body(*reply->connection, limits, name);
     if (!body) co_return body.error();
     answer.body = std::move(*body);

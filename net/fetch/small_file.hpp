@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "gpu/weights_files/manifest.hpp"
 #include "net/fetch/client.hpp"
 #include "net/fetch/progress.hpp"
 
@@ -20,6 +21,7 @@ struct SmallReply {
 Awaitable<Result<SmallReply>> ask_small(Client& client, const FetchLimits& limits, const FetchWatch& watch,
                                         Request request);
 
-inline constexpr std::size_t small_file_bytes_max = std::size_t{64} << 20;
+// What the longest manifest may have; an index of a hundred thousand tensors has a third of it.
+inline constexpr std::size_t small_file_bytes_max = gpu::manifest_text_bytes_max;
 
 }  // namespace tandem::net::fetch

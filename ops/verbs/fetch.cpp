@@ -11,8 +11,10 @@
 #include <stop_token>
 #include <thread>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "net/fetch/fetch.hpp"
 #include "ops/process_signals.hpp"
+#include "ops/setting_table.hpp"
 #include "ops/verb.hpp"
 
 namespace tandem::ops {
@@ -20,9 +22,13 @@ namespace tandem::ops {
 namespace {
 
 namespace fetching = net::fetch;
+using gpu::bytes_text;
 
 struct FetchArguments {
   fetching::FetchOptions options;
+  std::map<std::string, std::string> given;  // settings of the command line, by key
+  std::string config;
+  bool keep_parts = false;
   std::string token_file;
   std::int64_t segment_kib = 32 << 10;
   double connect_limit_s = 30;
@@ -35,10 +41,6 @@ std::string duration_text(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
-
-double gib(std::uint64_t bytes) {
-  return static_cast<double>(bytes) / (1 << 30);
 }
 
 // One line that is rewritten on a terminal; JSON lines if asked for; otherwise only what is worth a line.
@@ -58,8 +60,8 @@ class FetchReporter {
     if (!is_terminal_) return;
     const double share =
         now.bytes_total == 0 ? 1 : static_cast<double>(now.bytes_done) / static_cast<double>(now.bytes_total);
-    std::cerr << fmt::format("\r{} of {} files, {:5.1f} % of {:.2f} GiB, {:.1f} MB/s, {} left \033[K", now.files_done,
-                             now.files_total, 100 * share, gib(now.bytes_total), now.bytes_per_s / 1e6,
+    std::cerr << fmt::format("\r{} of {} files, {:5.1f} % of {}, {:.1f} MB/s, {} left \033[K", now.files_done,
+                             now.files_total, 100 * share, bytes_text(now.bytes_total), now.bytes_per_s / 1e6,
                              now.bytes_per_s > 0 ? duration_text(now.eta_s) : "?");
   }
 
@@ -83,11 +85,11 @@ class FetchReporter {
     }
     if (is_terminal_) std::cerr << "\r\033[K";
     std::cout << fmt::format(
-        "{} files, {:.2f} GiB, revision {}: {} were there, {} fetched, {} joined; {:.2f} GiB "
-        "received in {}, {:.2f} GiB taken over from earlier runs\n",
-        done.files, gib(done.bytes), done.revision.empty() ? "unnamed" : done.revision, done.files_present,
-        done.files_fetched, done.files_joined, gib(done.bytes_received), duration_text(done.seconds),
-        gib(done.bytes_resumed));
+        "{} files, {}, revision {}: {} were there, {} fetched, {} joined; {} received in {}, {} taken over from "
+        "earlier runs\n",
+        done.files, bytes_text(done.bytes), done.revision.empty() ? "unnamed" : done.revision, done.files_present,
+        done.files_fetched, done.files_joined, bytes_text(done.bytes_received), duration_text(done.seconds),
+        bytes_text(done.bytes_resumed));
   }
 
  private:
@@ -125,16 +127,30 @@ int fail_fetch(const Error& error) {
   return code;
 }
 
+// Command line, configuration file, environment, in this order.
+Result<void> take_settings(FetchArguments& arguments) {
+  if (arguments.keep_parts) arguments.given["weights.keep_parts"] = "1";
+  const auto settings = Settings::resolve(arguments.given, arguments.config);
+  if (!settings) return settings.error();
+  for (const std::string& note : settings->notes()) std::cerr << "tandem fetch: " << note << '\n';
+  arguments.options.folder = settings->text("model.dir");
+  arguments.options.revision = settings->text("weights.revision");
+  arguments.options.keep_parts = settings->integer("weights.keep_parts") != 0;
+  if (!arguments.options.folder.empty()) return {};
+  return Error{ErrorCode::bad_config, "--out", "no folder", "where the model goes (or model.dir)"};
+}
+
 int fetch_model(FetchArguments arguments) {
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
   };
   auto& options = arguments.options;
+  if (auto taken = take_settings(arguments); !taken) return fail_fetch(taken.error());
   options.limits.segment_bytes = static_cast<std::uint64_t>(arguments.segment_kib) << 10;
   options.limits.connect = milliseconds(arguments.connect_limit_s);
   options.limits.read = milliseconds(arguments.read_limit_s);
   auto token = fetching::find_token(arguments.token_file);
-  if (!token) return fail_fetch(token.error());
+  if (!token) return fail_fetch({ErrorCode::bad_config, "--token-file", token.error().message(), ""});
   options.access.token = std::move(*token);
   const FetchReporter reporter(arguments.json);
   options.watch.progress = [&](const fetching::FetchProgress& now) { reporter.progress(now); };
@@ -154,9 +170,10 @@ void add_fetch(CLI::App& app, Run& run) {
   auto* from =
       verb->add_option("--from", options.from,
                        "address of a folder with a tandem-manifest.json, or https://HOST/OWNER/NAME/resolve/REVISION");
-  verb->add_option("--out", options.folder, "folder of the model; made if missing")->required();
+  verb->add_option("--out", arguments->given["model.dir"], "folder of the model; made if missing; default: model.dir");
+  verb->add_option("--config", arguments->config, "file of settings: model.dir, weights.revision, weights.keep_parts");
   verb->add_option("--manifest", options.manifest_file, "list of the files, instead of the server's");
-  verb->add_option("--revision", options.revision, "revision that it must be");
+  verb->add_option("--revision", arguments->given["weights.revision"], "revision that it must be");
   verb->add_option("--connections", options.limits.connections, "connections at the same time")
       ->check(CLI::Range(1, fetching::connections_max))
       ->capture_default_str();
@@ -175,12 +192,13 @@ void add_fetch(CLI::App& app, Run& run) {
   verb->add_option("--token-file", arguments->token_file,
                    "file (mode 600) with a bearer token; default: the environment's TANDEM_FETCH_TOKEN");
   verb->add_option("--ca-file", options.access.ca_file, "certificates to trust instead of the system's");
-  verb->add_flag("--keep-parts", options.keep_parts, "keep the parts of shards that were joined");
+  verb->add_flag("--keep-parts", arguments->keep_parts, "keep the parts of shards that were joined");
   auto* join_only = verb->add_flag("--join-only", options.join_only, "only join parts that are there; no network");
   verb->add_flag("--force", options.is_forced, "try it on a disk that seems too small");
   verb->add_flag("--json", arguments->json, "one JSON object a line");
   verb->callback([=, &run] {
     if (from->count() == 0 && join_only->count() == 0) throw CLI::RequiredError("--from or --join-only");
+    std::erase_if(arguments->given, [](const auto& setting) { return setting.second.empty(); });
     run = [arguments] { return fetch_model(*arguments); };
   });
 }

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 
+#include "gpu/weights_files/byte_count.hpp"
 #include "gpu/weights_files/hash_check.hpp"
 #include "gpu/weights_files/header_checks.hpp"
 #include "gpu/weights_files/packed_table_check.hpp"
@@ -40,9 +41,9 @@ struct Arguments {
 // One line, rewritten on a terminal; nothing elsewhere.
 bool show_progress(const gpu::HashProgress& now) {
   if (::isatty(STDERR_FILENO) == 0) return true;
-  std::cerr << fmt::format("\rhashing: {} of {} files, {:.2f} of {:.2f} GiB, {:.0f} MB/s, {:.0f} s left \033[K",
-                           now.files_done, now.files_total, static_cast<double>(now.bytes_done) / (1 << 30),
-                           static_cast<double>(now.bytes_total) / (1 << 30), now.bytes_per_s / 1e6, now.eta_s);
+  std::cerr << fmt::format("\rhashing: {} of {} files, {} of {}, {:.0f} MB/s, {:.0f} s left \033[K", now.files_done,
+                           now.files_total, gpu::bytes_text(now.bytes_done), gpu::bytes_text(now.bytes_total),
+                           now.bytes_per_s / 1e6, now.eta_s);
   if (now.files_done == now.files_total) std::cerr << "\r\033[K";
   return true;
 }
@@ -169,7 +170,7 @@ void add_verify_weights(CLI::App& app, Run& run) {
   verb->add_option("--ranks", arguments->ranks, "ranks of the deployment, for the packed files")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  verb->add_flag("--hashes", arguments->wants_hashes, "hash every file that no receipt vouches for");
+  verb->add_flag("--hashes", arguments->wants_hashes, "hash every file that no receipt vouches for; needs a manifest");
   verb->add_flag("--rehash,--full", arguments->wants_all_hashes, "hash every file, whatever the receipts say");
   verb->add_flag("--write-manifest", arguments->writes_manifest,
                  "list what lies in the folder in tandem-manifest.json");

@@ -148,6 +148,62 @@ BOOST_AUTO_TEST_CASE(faults_that_stay_end_the_fetch_with_the_reason) {
   }
 }
 
+// A proxy that forgets a range once: the segments that are there stay, and the file goes on in parts.
+BOOST_FIXTURE_TEST_CASE(a_whole_file_instead_of_a_part_once_costs_no_finished_segment, Case) {
+  target.options.limits.connections = 1;
+  server.behave([](const Ask& ask) {
+    Act act;
+    act.ignores_range = ask.path == big_path && ask.nth == 4;
+    return act;
+  });
+  const auto report = target.fetch_all();
+  target.check_holds(files);
+  BOOST_TEST(report.bytes_received == 100'002U);
+  int asked = 0;
+  for (const Ask& ask : server.asked()) {
+    asked += ask.path == big_path ? 1 : 0;
+    BOOST_TEST((ask.path != big_path || ask.range.has_value()));
+  }
+  BOOST_TEST(asked == 8);  // seven segments, one of them twice
+}
+
+BOOST_FIXTURE_TEST_CASE(a_server_that_no_longer_sends_parts_is_believed_in_the_end, Case) {
+  target.options.limits.connections = 1;
+  server.behave([](const Ask& ask) {
+    Act act;
+    act.ignores_range = ask.path == big_path && ask.nth >= 4;
+    return act;
+  });
+  target.fetch_all();
+  target.check_holds(files);
+  int asked = 0;
+  for (const Ask& ask : server.asked()) asked += ask.path == big_path && ask.range && ask.range->first == 3 * 16384;
+  BOOST_TEST(asked == target.options.limits.attempts);
+}
+
+BOOST_FIXTURE_TEST_CASE(frames_without_a_byte_of_the_body_are_silence, Case) {
+  server.behave([](const Ask& ask) {
+    Act act;
+    act.is_chunked = ask.path == "/model/config.json";
+    act.chunk_comment = act.is_chunked ? 1000 : 0;
+    return act;
+  });
+  target.options.limits.attempts = 1;
+  const Error error = target.fetch_fails();
+  BOOST_TEST((error.code == ErrorCode::timeout));
+  BOOST_TEST(error.message().find("no answer within the limit") != std::string::npos, error.message());
+}
+
+// The caller tells it; nobody wants to read it twice.
+BOOST_FIXTURE_TEST_CASE(the_error_that_ends_a_fetch_is_not_announced_as_well, Case) {
+  Act is_gone;
+  is_gone.status = 404;
+  server.behave([=](const Ask& ask) { return ask.path == big_path ? is_gone : Act{}; });
+  publish(server, {{"big.safetensors", files.at("big.safetensors")}});
+  BOOST_TEST((target.fetch_fails().code == ErrorCode::not_found));
+  BOOST_TEST(target.announced.find("404") == std::string::npos, target.announced);
+}
+
 BOOST_FIXTURE_TEST_CASE(one_missing_file_does_not_keep_the_others_away, Case) {
   Act is_gone;
   is_gone.status = 404;

@@ -181,7 +181,9 @@ bool FaultyServer::send_body(Stream& stream, const std::string& body, const Act&
     const std::size_t count = take_allowance(static_cast<std::size_t>(std::min(most, end - at)));
     if (count == 0) return false;
     std::string piece = body.substr(at, count);
-    if (act.is_chunked) piece = fmt::format("{:x}\r\n{}\r\n", count, piece);
+    if (act.chunk_comment > 0 && !send_chunk_comment(stream, count, act.chunk_comment)) return false;
+    if (act.is_chunked)
+      piece = fmt::format("{}\r\n{}\r\n", act.chunk_comment > 0 ? "" : fmt::format("{:x}", count), piece);
     asio::write(stream, asio::buffer(piece), failed);
     at += count;
   }
@@ -193,6 +195,18 @@ bool FaultyServer::send_body(Stream& stream, const std::string& body, const Act&
   }
   if (act.cut_after) return false;
   if (act.is_chunked) asio::write(stream, asio::buffer("0\r\n\r\n", 5), failed);
+  return !failed;
+}
+
+// The head of a chunk up to its end of line, byte by byte.
+template <class Stream>
+bool FaultyServer::send_chunk_comment(Stream& stream, std::size_t chunk_bytes, std::size_t comment_bytes) {
+  error_code failed;
+  asio::write(stream, asio::buffer(fmt::format("{:x};c=", chunk_bytes)), failed);
+  for (std::size_t i = 0; i < comment_bytes && !failed; ++i) {
+    if (!wait_a_little()) return false;
+    asio::write(stream, asio::buffer("x", 1), failed);
+  }
   return !failed;
 }
 

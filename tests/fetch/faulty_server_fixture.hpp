@@ -40,6 +40,7 @@ struct Act {
   std::optional<std::uint64_t> cut_after;    // bytes of the body after which nothing more comes
   bool stalls = false;                       // ... and the connection stays open
   bool trickles = false;                     // a byte now and then
+  std::size_t chunk_comment = 0;             // bytes now and then in the head of each chunk, before any of the body
   std::uint64_t excess = 0;                  // bytes behind the right ones
   std::optional<std::string> content_range;  // instead of the right one
 };
@@ -75,6 +76,8 @@ class FaultyServer {
   bool answer(Stream& stream, const Ask& ask, const Act& act);
   template <class Stream>
   bool send_body(Stream& stream, const std::string& body, const Act& act);
+  template <class Stream>
+  bool send_chunk_comment(Stream& stream, std::size_t chunk_bytes, std::size_t comment_bytes);
   std::size_t take_allowance(std::size_t wanted);
   bool wait_a_little();
   Act note(Ask& ask);

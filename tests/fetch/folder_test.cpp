@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "net/fetch/disk_space.hpp"
-#include "net/fetch/listing.hpp"
+#include "net/fetch/part_file.hpp"
 #include "tests/fetch/model_folder_fixture.hpp"
 
 namespace tandem::net::fetch::test {
@@ -98,6 +98,77 @@ BOOST_FIXTURE_TEST_CASE(a_file_without_a_hash_is_fetched_again_for_another_revis
   }
 }
 
+// Neither fetch ends; what the first one brought has the right size for the second one.
+BOOST_FIXTURE_TEST_CASE(a_file_of_a_fetch_that_was_not_ended_never_passes_for_another_revisions, Published) {
+  target.options.limits.connections = 1;
+  const auto offer = [&](const std::string& revision) {
+    server.put("/model/config.json", "{\"v\": \"" + revision + "\"}", '"' + revision + '"');
+    server.put("/model/tandem-manifest.json",
+               gpu::to_json({revision, {{"config.json", 10, ""}, {"z.safetensors", 50'000, ""}}}));
+  };
+  offer("a");
+  target.fetch_fails();  // there is no z.safetensors
+  BOOST_TEST(target.read("config.json") == R"({"v": "a"})");
+  offer("b");
+  Act is_gone;
+  is_gone.status = 404;
+  server.behave([=](const Ask& ask) { return ask.path.ends_with("manifest.json") ? Act{} : is_gone; });
+  target.fetch_fails();
+  server.behave({});
+  server.put("/model/z.safetensors", make_content(50'000, 1));
+  target.fetch_all();
+  BOOST_TEST(target.read("config.json") == R"({"v": "b"})");
+}
+
+BOOST_FIXTURE_TEST_CASE(files_of_other_people_are_left_alone, Published) {
+  target.write("tandem-manifest.json.backup", "keep");
+  target.write(".tandem-fetch.manifest.a1b2c3", "a killed fetch");
+  target.fetch_all();
+  BOOST_TEST(target.read("tandem-manifest.json.backup") == "keep");
+  BOOST_TEST(!target.has(".tandem-fetch.manifest.a1b2c3"));
+}
+
+// Whoever may write into the folder would choose what else this process overwrites.
+BOOST_FIXTURE_TEST_CASE(a_link_in_the_place_of_a_part_is_refused_and_its_target_left_alone, Published) {
+  target.write("precious", "keep");
+  for (const std::string name : {".tandem-fetch.lock", ".tandem-a.safetensors.part"}) {
+    std::filesystem::create_symlink(target.path("precious"), target.path(name));
+    BOOST_TEST((target.fetch_fails().code == ErrorCode::io), name);
+    BOOST_TEST(target.read("precious") == "keep", name);
+    std::filesystem::remove(target.path(name));
+  }
+  target.fetch_all();
+  target.check_holds(files);
+}
+
+BOOST_FIXTURE_TEST_CASE(parts_of_files_that_left_the_list_or_came_another_way_are_removed, Published) {
+  files["sub/b.safetensors"] = make_content(50'000, 2);
+  publish(server, files);
+  server.allow(50'000);
+  std::stop_source stop;
+  target.options.stop = stop.get_token();
+  std::thread stopper([&] {
+    BOOST_CHECK(server.wait_until_spent());
+    stop.request_stop();
+  });
+  target.fetch_fails();
+  stopper.join();
+  target.options.stop = {};
+  server.allow(1'000'000);
+  const auto leave_part = [&](const std::string& path) {
+    auto part = PartFile::open({target.path(path), 50'000, 4096, "whose"});
+    BOOST_REQUIRE(part);
+    BOOST_REQUIRE(part->begin("v"));
+  };
+  leave_part("sub/b.safetensors");
+  files.erase("sub/b.safetensors");
+  publish(server, files, "r2");
+  leave_part("a.safetensors");
+  target.write("a.safetensors", files.at("a.safetensors"));
+  target.fetch_all();
+  target.check_holds(files);
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_refused_fetch_wanted_is_not_what_the_folder_holds, Published) {
   target.fetch_all();
   const std::uint64_t too_much = gpu::manifest_file_bytes_max;
@@ -114,80 +185,6 @@ BOOST_FIXTURE_TEST_CASE(a_list_that_trickles_is_given_up, Published) {
   });
   target.options.limits.attempts = 1;
   BOOST_TEST((target.fetch_fails().code == ErrorCode::timeout));
-}
-
-// A hub answers a branch with the commit that it is, and big files with a redirection that tells size and hash.
-struct Hub {
-  const std::string commit = std::string(39, 'a') + "1";
-  const std::string index =
-      R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors", "c": "m-1.safetensors"}})";
-  Contents files{{"m-1.safetensors", make_content(40'000, 1)},
-                 {"m-2.safetensors", make_content(3'000, 2)},
-                 {"model.safetensors.index.json", index},
-                 {"config.json", "{}"},
-                 {"tokenizer.json", "{ }"}};
-  FaultyServer server, store;
-  bool knows_commit = true;
-
-  Hub() {
-    for (const auto& [path, content] : files) {
-      for (const std::string& revision : {std::string("main"), commit})
-        server.put("/o/n/resolve/" + revision + "/" + path, content, "\"git-" + path + "\"");
-      store.put("/" + path, content);
-    }
-    server.behave([this](const Ask& ask) { return answer(ask); });
-  }
-
-  Act answer(const Ask& ask) const {
-    Act act;
-    if (knows_commit) act.fields = {{"X-Repo-Commit", commit}};
-    const std::string name = ask.path.substr(ask.path.rfind('/') + 1);
-    if (!name.starts_with("m-") || !files.contains(name)) return act;
-    act.status = 302;
-    act.fields.emplace_back("Location", store.url("/" + name));
-    act.fields.emplace_back("X-Linked-Size", std::to_string(files.at(name).size()));
-    act.fields.emplace_back("X-Linked-Etag", '"' + manifest_of({{"x", files.at(name)}}).files.front().sha256 + '"');
-    return act;
-  }
-};
-
-BOOST_FIXTURE_TEST_CASE(a_hubs_branch_is_resolved_once_and_recorded, Hub) {
-  Target target(server.url("/o/n/resolve/main"));
-  const auto report = target.fetch_all();
-  BOOST_TEST(report.revision == commit);
-  target.check_holds(files);
-  for (const Ask& ask : server.asked()) {
-    const bool is_first_question = ask.path.find("/main/tandem-manifest.json") != std::string::npos ||
-                                   ask.path.find("/main/model.safetensors.index.json") != std::string::npos;
-    BOOST_TEST((is_first_question || ask.path.find(commit) != std::string::npos), ask.path);
-  }
-  server.forget_asked();
-  target.fetch_all();
-  for (const Ask& ask : server.asked()) BOOST_TEST(ask.path.find("/main/") == std::string::npos, ask.path);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_branch_that_may_move_is_refused, Hub) {
-  knows_commit = false;
-  Target target(server.url("/o/n/resolve/main"));
-  const Error error = target.fetch_fails();
-  BOOST_TEST((error.code == ErrorCode::bad_config));
-  BOOST_TEST(error.message().find("full commit hash") != std::string::npos);
-  Target pinned(server.url("/o/n/resolve/" + commit));
-  BOOST_TEST(pinned.fetch_all().revision == commit);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_hubs_hash_is_checked, Hub) {
-  store.put("/m-2.safetensors", make_content(3'000, 3));
-  Target target(server.url("/o/n/resolve/" + commit));
-  BOOST_TEST((target.fetch_fails().code == ErrorCode::mismatch));
-  BOOST_TEST(!target.has("m-2.safetensors"));
-}
-
-BOOST_AUTO_TEST_CASE(an_index_that_is_none_or_leaves_the_folder_is_refused) {
-  for (const char* wrong : {"", "[]", "{}", R"({"weight_map": {}})", R"({"weight_map": {"a": 1}})",
-                            R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "x"})"})
-    BOOST_TEST(!shards_of_index(wrong, "index"), wrong);
-  BOOST_TEST(shards_of_index(R"({"weight_map": {"a": "y", "b": "x", "c": "y"}})", "index")->size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(room_is_needed_for_what_is_missing_and_for_the_largest_join) {
@@ -207,6 +204,19 @@ BOOST_AUTO_TEST_CASE(room_that_is_just_enough_gets_a_warning_and_less_is_refused
   BOOST_TEST(!judge_space({900, 100}, 1000).warning.empty());
   BOOST_TEST(!judge_space({900, 100}, 999).fits);
   BOOST_TEST(judge_space({0, 0}, 0).fits);
+  BOOST_TEST(judge_space({900, 100}, 999).warning ==
+             "999 bytes free, 1000 bytes needed (100 bytes of it while parts are joined)");
+}
+
+BOOST_AUTO_TEST_CASE(sizes_whose_sum_is_beyond_counting_do_not_fit) {
+  const engram::test::TemporaryFolder folder;
+  std::vector<gpu::ManifestEntry> files;
+  for (int i = 0; i < 1 << 14; ++i) files.push_back({std::to_string(i), gpu::manifest_file_bytes_max, ""});
+  for (const bool keep_parts : {false, true}) {
+    const SpaceVerdict verdict = judge_space(space_need(folder.path(), files, {{files[0], {}}}, keep_parts), 1 << 30);
+    BOOST_TEST(!verdict.fits);
+    BOOST_TEST(!verdict.warning.empty());
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_model_beyond_the_disk_is_refused_before_the_first_byte, Published) {

@@ -67,6 +67,14 @@ BOOST_AUTO_TEST_CASE(each_answer_to_a_part_has_its_verdict) {
   for (const auto& c : cases) BOOST_TEST((judge(c.head, wanted).kind == c.kind), c.name);
 }
 
+BOOST_AUTO_TEST_CASE(the_whole_file_is_the_right_answer_where_the_part_is_all_of_it) {
+  const Wanted wanted{"x", 100, ByteRange{0, 99}, ""};
+  const Verdict verdict = judge(reply(200, 100), wanted);
+  BOOST_TEST((verdict.kind == Kind::take));
+  BOOST_TEST(verdict.bytes == 100U);
+  BOOST_TEST((judge(reply(200, 100), {"x", 100, ByteRange{0, 98}, ""}).kind == Kind::no_ranges));
+}
+
 BOOST_AUTO_TEST_CASE(a_weak_tag_names_no_version) {
   BOOST_TEST(version_of(reply(200, 1, {{"ETag", "W/\"1\""}})).empty());
   BOOST_TEST(version_of(reply(200, 1, {{"ETag", "W/\"1\""}, {"Last-Modified", "then"}})) == "then");

@@ -40,8 +40,7 @@ struct Victim {
     for (const auto& [name, content] : files) {
       std::ifstream journal(part_path(target.path(name)).string() + ".journal");
       std::string line;
-      std::getline(journal, line);
-      std::getline(journal, line);
+      for (int head = 0; head < 3; ++head) std::getline(journal, line);  // whose, segments, version
       while (std::getline(journal, line) && !journal.eof()) finished.emplace("/model/" + name, std::stoull(line));
     }
     return finished;

@@ -62,6 +62,35 @@ BOOST_FIXTURE_TEST_CASE(bytes_of_another_file_are_forgotten, Construction) {
   BOOST_TEST(open().finished().empty());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_file_keeps_the_segments_that_it_was_begun_with, Construction) {
+  begin();
+  plan.segment_bytes = 5;
+  {
+    const auto part = open();
+    BOOST_TEST(part.segment_bytes() == 4U);
+    BOOST_TEST(part.bytes_finished() == 6U);
+  }
+  std::filesystem::remove(journal());
+  BOOST_TEST(open().segment_bytes() == 5U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_size_of_segments_that_is_none_counts_for_nothing, Construction) {
+  for (const char* size : {"0", "-1", "x", "", "99999999999999999999"}) {
+    begin();
+    std::ofstream(journal()) << "whose\nsegments of " << size << "\nversion v\n0\n";
+    BOOST_TEST(open().finished().empty(), size);
+  }
+}
+
+// Otherwise the journal would become longer than what is read of one.
+BOOST_FIXTURE_TEST_CASE(a_huge_file_has_segments_that_can_be_counted, Construction) {
+  plan.bytes = (std::uint64_t{1} << 22) + 1;
+  plan.segment_bytes = 1;
+  const auto part = open();
+  BOOST_TEST(part.segment_bytes() == 2U);
+  BOOST_TEST(part.segment(part.segments() - 1).end == plan.bytes);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_journal_without_its_bytes_counts_for_nothing, Construction) {
   begin();
   std::filesystem::remove(part_path(plan.final_path));
