@@ -37,7 +37,9 @@ foreach(name IN LISTS names)
   endforeach()
   if(leaf)
     string(APPEND body "add_test([=[${PREFIX}.${name}]=] \"${EXE}\" [=[--run_test=${name}]=] --catch_system_errors=no --color_output=no)\n"
-      "set_tests_properties([=[${PREFIX}.${name}]=] PROPERTIES TIMEOUT ${TIMEOUT} LABELS \"${LABELS}\")\n")
+      "set_tests_properties([=[${PREFIX}.${name}]=] PROPERTIES TIMEOUT ${TIMEOUT} LABELS \"${LABELS}\")\n"
+      # A case whose precondition does not hold says why.
+      "set_tests_properties([=[${PREFIX}.${name}]=] PROPERTIES SKIP_REGULAR_EXPRESSION [=[(^|\n)skipped: ]=])\n")
   endif()
 endforeach()
 file(WRITE ${OUT} "${body}")

@@ -15,6 +15,7 @@
 
 #include "engram/sha256.hpp"
 #include "gpu/weights_files/file_hash.hpp"
+#include "net/sync/name_lookup.hpp"
 
 namespace tandem::net::sync {
 namespace {
@@ -94,8 +95,7 @@ struct Channel::Parts {
     }
     if (!*outcome) return moved;
     const bool is_cancelled = *outcome == asio::error::operation_aborted || *outcome == asio::error::bad_descriptor;
-    return Error{is_cancelled ? ErrorCode::cancelled : ErrorCode::unavailable, peer_name,
-                 *outcome == asio::error::eof ? "the connection was closed" : outcome->message(), ""};
+    return Error{is_cancelled ? ErrorCode::cancelled : ErrorCode::unavailable, peer_name, outcome->message(), ""};
   }
 
   Result<void> write(std::span<const std::byte> bytes, Limit limit) {
@@ -109,12 +109,24 @@ struct Channel::Parts {
     return {};
   }
 
+  // Returns 0 if the other end has closed.
+  Result<std::size_t> read_some(std::span<std::byte> bytes, Limit limit) {
+    bool is_end = false;
+    const auto got = wait(limit.now(), [&](auto handler) {
+      socket.async_read_some(asio::buffer(bytes.data(), bytes.size()), [&, handler](error_code failed, std::size_t n) {
+        is_end = failed == asio::error::eof;
+        handler(is_end ? error_code() : failed, n);
+      });
+    });
+    if (!got) return got.error();
+    return is_end ? 0 : *got;
+  }
+
   Result<void> read(std::span<std::byte> bytes, Limit limit) {
     while (!bytes.empty()) {
-      const auto got = wait(limit.now(), [&](auto handler) {
-        socket.async_read_some(asio::buffer(bytes.data(), bytes.size()), handler);
-      });
+      const auto got = read_some(bytes, limit);
       if (!got) return got.error();
+      if (*got == 0) return Error{ErrorCode::unavailable, peer_name, "the connection was closed", "the rest"};
       bytes = bytes.subspan(*got);
     }
     return {};
@@ -150,17 +162,10 @@ struct Channel::Parts {
 
 Result<void> Channel::Parts::open(const PeerAddress& peer) {
   peer_name = peer.text();
-  tcp::resolver resolver{context};
-  tcp::resolver::results_type found;
-  const auto resolved = wait(timeouts.connect, [&](auto handler) {
-    resolver.async_resolve(peer.host, std::to_string(peer.port), [&, handler](error_code failed, auto results) {
-      found = results;
-      handler(failed, 0);
-    });
-  });
-  if (!resolved) return resolved.error();
+  const auto found = look_up(peer, timeouts.connect);
+  if (!found) return found.error();
   const auto connected = wait(timeouts.connect, [&](auto handler) {
-    asio::async_connect(socket, found, [handler](error_code failed, const auto&) { handler(failed, 0); });
+    asio::async_connect(socket, *found, [handler](error_code failed, const auto&) { handler(failed, 0); });
   });
   if (!connected) return connected.error();
   tune();
@@ -267,16 +272,36 @@ Result<void> Channel::send(const Message& message, std::span<const std::byte> da
 }
 
 Result<Received> Channel::receive() {
+  auto received = receive_unless_closed();
+  if (!received) return received.error();
+  if (*received) return std::move(**received);
+  return Error{ErrorCode::unavailable, parts_->peer_name, "the connection was closed", "an answer"};
+}
+
+Result<std::optional<Received>> Channel::receive_unless_closed() {
   FrameHead head;
+  const auto bytes = writable_bytes_of_object(head);
+  const Limit limit{parts_->timeouts.idle};
+  const auto first = parts_->read_some(bytes, limit);
+  if (!first) return first.error();
+  if (*first == 0) return std::optional<Received>{};
+  if (auto got = parts_->read(bytes.subspan(*first), limit); !got) return got.error();
+  auto received = receive_rest(head);
+  if (!received) return received.error();
+  return std::optional(std::move(*received));
+}
+
+Result<Received> Channel::receive_rest(const FrameHead& head) {
+  // The other end makes no such frame; something between the nodes did.
+  if (auto ok = check_head(head); !ok)
+    return Error{ErrorCode::corrupt, parts_->peer_name, ok.error().found, ok.error().expected};
   Code code{};
   const Limit limit{parts_->timeouts.idle};
-  if (auto got = parts_->read(writable_bytes_of_object(head), limit); !got) return got.error();
-  if (auto ok = check_head(head); !ok) return ok.error();
   if (auto got = parts_->read(code, limit); !got) return got.error();
   parts_->control.resize(head.control_bytes);
   if (auto got = parts_->read(parts_->control, limit); !got) return got.error();
   if (!same_code(code, parts_->in.next_code(head, parts_->control)))
-    return Error{ErrorCode::mismatch, parts_->peer_name, "a frame with a wrong code", "frames of the other node alone"};
+    return Error{ErrorCode::corrupt, parts_->peer_name, "a frame with a wrong code", "frames of the other node alone"};
   auto message = parse_message({reinterpret_cast<const char*>(parts_->control.data()), parts_->control.size()});
   if (!message) return message.error();
   // Only now is room made for data: its size was vouched for.

@@ -6,6 +6,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,7 +26,8 @@ struct Received {
 class Channel {
  public:
   // Connects and proves both ends. Errors: unavailable (nobody there, or gone), timeout, mismatch (another version),
-  // bad_config (the other end has another token, or none), bad_format (something else listens there).
+  // bad_config (the other end has another token, or none), bad_format (something else listens there). The last three
+  // are what was said before anything could be proved: who is between the nodes may have said it.
   static Result<std::unique_ptr<Channel>> connect(const PeerAddress& peer, const std::string& token,
                                                   const Timeouts& timeouts);
   // Does the other half on an accepted connection. Errors: as above.
@@ -35,9 +37,11 @@ class Channel {
 
   // Errors: unavailable, timeout, io.
   Result<void> send(const Message& message, std::span<const std::byte> data = {});
-  // Errors: also bad_format, corrupt (data that is not what its hash says), mismatch (a frame that the other end did
-  // not make, or not here in the order).
+  // Errors: also corrupt (a frame that the other end did not make or not here in the order, data that is not what its
+  // hash says: something on the way changed it), bad_format (a message that is none).
   Result<Received> receive();
+  // As receive(); nothing if the other end closed between two messages.
+  Result<std::optional<Received>> receive_unless_closed();
   // Sends and receives; `working` in between is passed over, a refusal comes back as the other end's error.
   Result<Received> ask(const Message& message, std::span<const std::byte> data = {});
   // As ask(), for the one answer that is wanted. Errors: also bad_format (another one came).
@@ -50,6 +54,7 @@ class Channel {
 
  private:
   struct Parts;
+  Result<Received> receive_rest(const FrameHead& head);
   explicit Channel(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

@@ -8,7 +8,10 @@ namespace tandem::net::sync {
 Result<OfferOutcome> judge_offer(const CopyFile& file, const Message& have) {
   if (have.state == "same" && !file.sha256.empty() && have.sha256 == file.sha256) return OfferOutcome::same;
   if (have.state == "exists" && !have.sha256.empty() && file.sha256.empty()) return OfferOutcome::compare_hashes;
-  if (have.state == "new" || have.state == "part") return OfferOutcome::send;
+  if (have.state == "new" || have.state == "part") {
+    if (auto ok = check_chunk_shape({file.bytes, have.chunk_bytes}); !ok) return ok.error();
+    return OfferOutcome::send;
+  }
   return Error{ErrorCode::bad_format, file.path, "an answer with state " + have.state, "same, exists, part or new"};
 }
 
@@ -39,6 +42,7 @@ void CopyFiles::note_same(std::size_t file) {
 
 void CopyFiles::note_there(std::size_t file, const ChunkSet& there) {
   files_[file].state = CopyState::sending;
+  files_[file].shape = there.shape();
   files_[file].bytes_there = there.bytes();
   missing_[file] = there.shape().count() - there.count();
   for (std::uint64_t chunk = 0; chunk < there.shape().count(); ++chunk) {

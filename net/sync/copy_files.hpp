@@ -29,13 +29,14 @@ struct CopyFile {
   bool was_same = false;  // nothing had to be sent
   ChunkShape shape;
   std::uint64_t bytes_there = 0;  // of its chunks, at the receiver
+  int mismatches = 0;             // times that the receiver found another hash
 };
 
 // What an answer to an offer means.
 enum class OfferOutcome : std::uint8_t { same, compare_hashes, send };
 
-// Judges a `have`. `compare_hashes`: the receiver has a file of that size and its hash, we do not know ours. Errors:
-// bad_format (an unknown state).
+// Judges a `have`. `compare_hashes`: the receiver has a file of that size and its hash, we do not know ours. `send`: in
+// chunks of the size that the receiver says. Errors: bad_format (an unknown state), out_of_range (no size of chunks).
 Result<OfferOutcome> judge_offer(const CopyFile& file, const Message& have);
 
 class CopyFiles {
@@ -50,6 +51,7 @@ class CopyFiles {
   // Forgets what the receiver was said to have: a round begins.
   void begin_round();
   void note_same(std::size_t file);
+  // From now on its chunks have the size that those have which are there.
   void note_there(std::size_t file, const ChunkSet& there);
 
   // The next piece of work: a whole file to compare before another chunk to send, files in their order.

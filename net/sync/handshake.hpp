@@ -8,7 +8,7 @@
 // The roles are in what is hashed, so that a proof cannot be sent back to its maker; the nonces are random, so that one
 // connection's proofs are worth nothing on the next. From the same three come the keys under which every later frame
 // carries a code of its own: somebody who can write into the connection cannot add, repeat or change a frame.
-// What travels is not encrypted.
+// What travels is not encrypted, and a verdict of "wrong token" is proved by nothing: who hears it may ask again.
 #pragma once
 
 #include <array>

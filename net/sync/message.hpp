@@ -7,14 +7,15 @@
 //                                                                  the server it names
 //   digest path offset bytes           digest_is sha256            of that part of a file
 //   nonce text                         digest_is sha256            of a file that the other node just wrote
-//   offer path bytes modified_ns       have state sha256 done      what is there already
-//         chunk_bytes sha256 forced
+//   offer path bytes modified_ns       have state sha256 done      what is there already, in chunks of which size:
+//         chunk_bytes sha256 forced         chunk_bytes            the one offered, unless some are there
 //   reserve bytes                      done                        so much will come: is there room
-//   chunk path index, with data        stored
+//   chunk path index chunk_bytes,      stored
+//         with data
 //   finish path sha256                 working ..., finished       the whole file was read back and compared
 //   manifest, with data                done
 //   end                                done
-//   anything                           refused code text
+//   anything                           refused code text           unavailable: offer the file again
 //   working                            (nothing)                   the asker is alive
 //
 // The receiver only ever answers. Every field is checked when it is read: a message that parses names a file inside the

@@ -7,6 +7,7 @@
 #include "engram/durable_file.hpp"
 #include "engram/sha256.hpp"
 #include "net/sync/handshake.hpp"
+#include "net/sync/leftovers.hpp"
 
 namespace tandem::net::sync {
 namespace {
@@ -26,6 +27,7 @@ Result<NonceFile> NonceFile::create(const std::filesystem::path& folder) {
   const auto label = random_nonce(), content = random_nonce();
   if (!label) return label.error();
   if (!content) return content.error();
+  remove_old_leftovers(folder);
   NonceFile nonce;
   nonce.name_ = std::string(nonce_name_prefix) + engram::sha256_hex(*label).substr(0, nonce_name_digits);
   nonce.sha256_ = engram::sha256_hex(*content);

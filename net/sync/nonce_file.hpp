@@ -18,7 +18,7 @@ bool is_nonce_file_name(std::string_view name) noexcept;
 // The file lives as long as the object.
 class NonceFile {
  public:
-  // Errors: io (the folder cannot be written), internal.
+  // Removes those of killed processes as well. Errors: io (the folder cannot be written), internal.
   static Result<NonceFile> create(const std::filesystem::path& folder);
   NonceFile(NonceFile&& other) noexcept;
   NonceFile(const NonceFile&) = delete;

@@ -14,14 +14,17 @@ OwnHashes::OwnHashes(std::filesystem::path folder, const std::filesystem::path& 
       manifest_(std::move(manifest)),
       book_(gpu::ReceiptBook::open(folder_, state_folder)) {}
 
+std::string OwnHashes::listed(const std::string& path) const {
+  if (!manifest_) return {};
+  const auto& entries = manifest_->files;
+  const auto at =
+      std::lower_bound(entries.begin(), entries.end(), path,
+                       [](const gpu::ManifestEntry& entry, const std::string& p) { return entry.path < p; });
+  return at != entries.end() && at->path == path ? at->sha256 : std::string();
+}
+
 std::string OwnHashes::known(const gpu::ModelFile& file) {
-  if (manifest_) {
-    const auto& entries = manifest_->files;
-    const auto at =
-        std::lower_bound(entries.begin(), entries.end(), file.path,
-                         [](const gpu::ManifestEntry& entry, const std::string& path) { return entry.path < path; });
-    if (at != entries.end() && at->path == file.path && !at->sha256.empty()) return at->sha256;
-  }
+  if (auto hash = listed(file.path); !hash.empty()) return hash;
   const std::lock_guard lock(mutex_);
   return book_.hash_of(file.path, file.state).value_or("");
 }

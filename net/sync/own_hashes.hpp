@@ -23,6 +23,8 @@ class OwnHashes {
 
   // Returns "" if nobody knows without reading the file.
   std::string known(const gpu::ModelFile& file);
+  // Returns what the manifest says, or "".
+  std::string listed(const std::string& path) const;
   // Reads and hashes a file, keeping the channel alive meanwhile, and writes its receipt. Any thread. Errors: those of
   // hash_file().
   Result<std::string> read(const std::string& path, Channel& channel);

@@ -21,6 +21,13 @@ Result<std::uint16_t> parse_port(std::string_view digits, std::string_view whole
   return port;
 }
 
+// Also when an IPv6 address stands for an IPv4 one.
+bool is_wildcard(const boost::asio::ip::address& address) {
+  if (address.is_unspecified()) return true;
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return false;
+  return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).is_unspecified();
+}
+
 // Port 0 passes: only a listener has a use for it.
 Result<PeerAddress> split_address(std::string_view text) {
   std::string_view host = text, port;
@@ -67,7 +74,7 @@ Result<PeerAddress> parse_listen_address(std::string_view text) {
   boost::system::error_code failed;
   const auto numeric = boost::asio::ip::make_address(address->host, failed);
   if (failed) return bad_address(text, "a numeric address of this node");
-  if (numeric.is_unspecified()) return bad_address(text, "the address of one interface, not of all");
+  if (is_wildcard(numeric)) return bad_address(text, "the address of one interface, not of all");
   return address;
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 namespace tandem::net::sync {
@@ -16,8 +17,9 @@ class RateLimit {
   // 0: no limit.
   explicit RateLimit(std::uint64_t bytes_per_s) : bytes_per_s_(bytes_per_s) {}
 
-  // Waits until `bytes` more may be sent, or stop() is called. Any thread.
-  void take(std::uint64_t bytes);
+  // Waits until `bytes` more may be sent, or stop() is called; calls `while_waiting` every second. Any thread.
+  void take(
+      std::uint64_t bytes, const std::function<void()>& while_waiting = [] {});
   // Lets everybody through until resume().
   void stop();
   void resume();

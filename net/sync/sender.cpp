@@ -9,8 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "gpu/weights_files/model_files.hpp"
 #include "net/sync/copy_files.hpp"
+#include "net/sync/copy_list.hpp"
 #include "net/sync/own_hashes.hpp"
 #include "net/sync/piece_reader.hpp"
 #include "net/sync/rate_limit.hpp"
@@ -25,7 +25,13 @@ using Millis = std::chrono::milliseconds;
 constexpr Millis report_every{500};
 constexpr Millis round_pause_min{200}, round_pause_max{5'000};
 
-// With a limit on the rate, no connection may be silent for long between two chunks.
+// Before a token is proved nothing vouches for what the other end says. A node that never proved one is believed when
+// it says so often that the tokens differ, or that it is no Tandem; one that did is waited for like a broken link.
+constexpr int refusals_believed = 3;
+// A file whose bytes were spoilt on the way or at the receiver's is sent again so often, all in all.
+constexpr int sendings_max = 3;
+
+// With a limit on the rate, chunks are small enough to keep it evenly; those of an unfinished file stay as they are.
 CopyOptions paced(CopyOptions options) {
   constexpr std::uint64_t seconds_between_chunks = 4;
   if (options.bytes_per_s_max == 0) return options;
@@ -38,7 +44,7 @@ CopyOptions paced(CopyOptions options) {
 
 // Whether another round could do better: the link or the other process may come back; a full disk or a wrong token
 // stays.
-bool may_pass(ErrorCode code) {
+bool may_pass_by_itself(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::timeout || code == ErrorCode::corrupt;
 }
 
@@ -51,12 +57,16 @@ class Copy {
 
  private:
   Result<void> run_round();
+  bool may_pass(const Error& lost) const;
+  Result<std::unique_ptr<Channel>> connect();
   Result<void> offer_all(Channel& control);
   Result<Message> offer(Channel& control, const CopyFile& file);
   Result<void> offer_one(Channel& control, std::size_t index);
   Result<void> send_all(std::unique_ptr<Channel> control);
   Result<void> work_on(Channel& channel);
-  Result<void> do_work(Channel& channel, PieceReader& reader, const CopyFiles::Work& work);
+  Result<void> send_chunk(Channel& channel, PieceReader& reader, const CopyFiles::Work& work);
+  Result<void> compare_whole(Channel& channel, std::size_t file);
+  Error judge_mismatch(Channel& channel, CopyFile& file, const Error& told);
   Result<void> send_manifest();
   Result<void> rest_until_next_round(const Error& lost);
   void watch(const std::vector<Channel*>& channels);
@@ -71,6 +81,9 @@ class Copy {
   const Clock::time_point start_ = Clock::now();
   Clock::time_point last_gain_ = start_;
   Millis pause_ = round_pause_min;
+  bool has_met_peer_ = false;  // it proved the token once
+  bool is_refused_ = false;    // the round's error was said before any proof
+  int refusals_ = 0;           // of these, in a row
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
@@ -89,7 +102,7 @@ Result<CopyOutcome> Copy::run() {
     if (round && files_.is_done()) break;
     if (is_cancelled_) return Error{ErrorCode::cancelled, options_.folder.string(), "stopped while copying", ""};
     if (round) return Error{ErrorCode::internal, options_.peer.text(), "a round that left work", "all files done"};
-    if (!may_pass(round.error().code)) return round.error();
+    if (!may_pass(round.error())) return round.error();
     if (auto rested = rest_until_next_round(round.error()); !rested) return rested.error();
   }
   outcome_.files = files_.files().size();
@@ -98,16 +111,31 @@ Result<CopyOutcome> Copy::run() {
   return outcome_;
 }
 
+bool Copy::may_pass(const Error& lost) const {
+  if (is_refused_) return has_met_peer_ || refusals_ < refusals_believed;
+  return may_pass_by_itself(lost.code);
+}
+
+Result<std::unique_ptr<Channel>> Copy::connect() {
+  auto channel = Channel::connect(options_.peer, options_.token, options_.timeouts);
+  const auto code = channel ? ErrorCode::unavailable : channel.error().code;
+  is_refused_ = code == ErrorCode::bad_config || code == ErrorCode::bad_format || code == ErrorCode::mismatch;
+  refusals_ = is_refused_ ? refusals_ + 1 : 0;
+  has_met_peer_ = has_met_peer_ || channel;
+  return channel;
+}
+
 // Waits a growing while; gives up when nothing was gained for too long.
 Result<void> Copy::rest_until_next_round(const Error& lost) {
   const auto idle = std::chrono::duration_cast<Millis>(Clock::now() - last_gain_);
-  if (idle + pause_ > options_.patience) {
+  if (idle >= options_.patience) {
     return Error{lost.code, lost.where, fmt::format("{}; nothing was gained for {} s", lost.found, idle.count() / 1000),
                  lost.expected};
   }
   announce(fmt::format("{}; trying again", lost.message()));
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, pause_, [] { return false; });
+  // The last attempt is made when the patience ends, not before.
+  changed_.wait_for(lock, std::min(pause_, options_.patience - idle), [] { return false; });
   pause_ = std::min(2 * pause_, round_pause_max);
   report_locked();
   if (is_cancelled_) return Error{ErrorCode::cancelled, options_.folder.string(), "stopped while copying", ""};
@@ -118,8 +146,9 @@ Result<void> Copy::run_round() {
   ++outcome_.rounds;
   files_.begin_round();
   lost_.reset();
+  is_refused_ = false;
   if (files_.is_done()) return {};
-  auto control = Channel::connect(options_.peer, options_.token, options_.timeouts);
+  auto control = connect();
   if (!control) return control.error();
   if (auto offered = offer_all(**control); !offered) return offered;
   if (files_.is_done()) return {};
@@ -167,7 +196,7 @@ Result<void> Copy::offer_one(Channel& control, std::size_t index) {
     last_gain_ = Clock::now();
     return {};
   }
-  const auto there = ChunkSet::parse(file.shape, have->done);
+  const auto there = ChunkSet::parse({file.bytes, have->chunk_bytes}, have->done);
   if (!there) return there.error();
   if (outcome_.rounds == 1) outcome_.bytes_resumed += there->bytes();
   files_.note_there(index, *there);
@@ -228,40 +257,63 @@ Result<void> Copy::work_on(Channel& channel) {
     }
     // Other connections may still finish files; whoever stores a file's last chunk also compares it.
     if (!work) return {};
-    if (auto done = do_work(channel, reader, *work); !done) return done;
+    auto done = work->chunk ? send_chunk(channel, reader, *work) : compare_whole(channel, work->file);
+    if (!done) return done;
   }
 }
 
-Result<void> Copy::do_work(Channel& channel, PieceReader& reader, const CopyFiles::Work& work) {
-  // Paths and shapes do not change during a round.
-  CopyFile& file = files_.files()[work.file];
-  Message message{work.chunk ? MessageKind::chunk : MessageKind::finish};
+Result<void> Copy::send_chunk(Channel& channel, PieceReader& reader, const CopyFiles::Work& work) {
+  // Paths and shapes do not change while chunks are sent.
+  const CopyFile& file = files_.files()[work.file];
+  const auto piece = reader.read({file.path, file.shape.offset(*work.chunk), file.shape.bytes(*work.chunk)});
+  if (!piece) return piece.error();
+  Message message{MessageKind::chunk};
   message.path = file.path;
-  if (work.chunk) {
-    const auto piece = reader.read({file.path, file.shape.offset(*work.chunk), file.shape.bytes(*work.chunk)});
-    if (!piece) return piece.error();
-    message.index = *work.chunk;
-    rate_.take(piece->size());
-    const auto stored = channel.ask_for(MessageKind::stored, message, *piece);
-    if (!stored) return stored.error();
-    const std::lock_guard lock(mutex_);
-    outcome_.bytes_sent += piece->size();
-    last_gain_ = Clock::now();
-    pause_ = round_pause_min;
-    files_.note_stored(work);
-    return {};
-  }
+  message.index = *work.chunk;
+  message.chunk_bytes = file.shape.chunk_bytes;
+  // A receiver that hears nothing gives the connection up; one that is gone is told by the chunk.
+  rate_.take(piece->size(), [&channel] { (void)channel.send({MessageKind::working}); });
+  const auto stored = channel.ask_for(MessageKind::stored, message, *piece);
+  if (!stored) return stored.error();
+  const std::lock_guard lock(mutex_);
+  outcome_.bytes_sent += piece->size();
+  last_gain_ = Clock::now();
+  pause_ = round_pause_min;
+  files_.note_stored(work);
+  return {};
+}
+
+Result<void> Copy::compare_whole(Channel& channel, std::size_t index) {
+  CopyFile& file = files_.files()[index];
   if (file.sha256.empty()) {
     auto own = hashes_.read(file.path, channel);
     if (!own) return own.error();
     file.sha256 = std::move(*own);
   }
+  Message message{MessageKind::finish};
+  message.path = file.path;
   message.sha256 = file.sha256;
-  if (auto finished = channel.ask_for(MessageKind::finished, message); !finished) return finished.error();
+  const auto finished = channel.ask_for(MessageKind::finished, message);
+  if (!finished && finished.error().code == ErrorCode::mismatch) return judge_mismatch(channel, file, finished.error());
+  if (!finished) return finished.error();
   const std::lock_guard lock(mutex_);
   last_gain_ = Clock::now();
-  files_.note_finished(work.file);
+  files_.note_finished(index);
   return {};
+}
+
+// The receiver has thrown the file away. If it is here what was said of it, its bytes were spoilt on the way or there,
+// and another round sends them again.
+Error Copy::judge_mismatch(Channel& channel, CopyFile& file, const Error& told) {
+  auto own = hashes_.read(file.path, channel);
+  if (!own) return own.error();
+  if (*own != file.sha256 && !hashes_.listed(file.path).empty()) {
+    return {ErrorCode::mismatch, (options_.folder / file.path).string(), fmt::format("sha256 {:.16}...", *own),
+            fmt::format("{:.16}..., as the manifest here says", file.sha256)};
+  }
+  file.sha256 = std::move(*own);  // another one if it was written to meanwhile
+  if (++file.mismatches >= sendings_max) return told;
+  return {ErrorCode::corrupt, told.where, told.found, told.expected};
 }
 
 Result<void> Copy::send_manifest() {
@@ -273,7 +325,7 @@ Result<void> Copy::send_manifest() {
   }
   outcome_.manifest_hash = gpu::manifest_hash(manifest);
   // The connections of the copy may have idled for too long while a large file was compared.
-  auto channel = Channel::connect(options_.peer, options_.token, options_.timeouts);
+  auto channel = connect();
   if (!channel) return channel.error();
   const std::string text = gpu::to_json(manifest);
   auto taken = (*channel)->ask_for(MessageKind::done, {MessageKind::manifest}, std::as_bytes(std::span(text)));
@@ -300,49 +352,20 @@ void Copy::report_locked() {
   is_cancelled_ = is_cancelled_ || !options_.progress(now);
 }
 
-// A manifest that does not fit what lies here would make the copy wrong in the end; better now.
-Result<void> check_against_manifest(const std::vector<gpu::ModelFile>& files, const gpu::Manifest& manifest,
-                                    const fs::path& folder) {
-  for (const gpu::ManifestEntry& entry : manifest.files) {
-    const auto at =
-        std::lower_bound(files.begin(), files.end(), entry.path,
-                         [](const gpu::ModelFile& file, const std::string& path) { return file.path < path; });
-    if (at != files.end() && at->path == entry.path && at->state.bytes == entry.bytes) continue;
-    const bool is_missing = at == files.end() || at->path != entry.path;
-    return Error{ErrorCode::mismatch, (folder / entry.path).string(),
-                 is_missing ? "missing" : fmt::format("{} bytes", at->state.bytes),
-                 fmt::format("{} bytes, as the manifest here says", entry.bytes)};
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<CopyOutcome> copy_model(const CopyOptions& wanted) {
   const CopyOptions options = paced(wanted);
-  const auto files = gpu::list_model_files(options.folder);
-  if (!files) return files.error();
   std::optional<gpu::Manifest> manifest;
   if (auto read = gpu::read_manifest(options.folder)) {
-    if (auto ok = check_against_manifest(*files, *read, options.folder); !ok) return ok.error();
     manifest = std::move(*read);
   } else if (read.error().code != ErrorCode::not_found) {
     return read.error();
   }
   OwnHashes hashes(options.folder, options.state_folder, std::move(manifest));
-  std::vector<CopyFile> list;
-  for (const gpu::ModelFile& file : *files) {
-    if (auto ok = gpu::check_manifest_path(file.path, options.folder.string()); !ok) return ok.error();
-    const auto shape = make_chunk_shape(file.state.bytes, options.chunk_bytes);
-    if (!shape) return shape.error();
-    CopyFile& entry = list.emplace_back();
-    entry.path = file.path;
-    entry.bytes = file.state.bytes;
-    entry.modified_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(file.state.modified_ns, 0));
-    entry.sha256 = hashes.known(file);
-    entry.shape = *shape;
-  }
-  return Copy(options, CopyFiles(std::move(list)), hashes).run();
+  auto list = list_copy(options.folder, hashes, options.chunk_bytes);
+  if (!list) return list.error();
+  return Copy(options, CopyFiles(std::move(*list)), hashes).run();
 }
 
 }  // namespace tandem::net::sync

@@ -3,8 +3,9 @@
 //
 // It works in rounds. A round offers every file that is not finished, learns which chunks are missing, sends them and
 // lets the receiver compare whole files. Any lost connection ends the round; the next one begins with new offers, so
-// that neither side needs to remember what the other one knew. Rounds end when everything is there, when an error says
-// that trying again is useless, or when nothing was gained for `patience`.
+// that neither side needs to remember what the other one knew. So does a file that the receiver no longer knows
+// (another sender finished it) or that arrived with another hash. Rounds end when everything is there, when an error
+// says that trying again is useless, or when nothing was gained for `patience`.
 #pragma once
 
 #include <chrono>
@@ -51,10 +52,10 @@ struct CopyOutcome {
   std::string manifest_hash;  // what both nodes hold now
 };
 
-// Copies all files that list_model_files() finds, and then the manifest: the one in the folder, or one that is made
-// from the hashes and written here as well. Errors: not_found, io (files here), mismatch (a file that is not what the
-// manifest says, another protocol), bad_config (token), resource (the receiver's disk), timeout or unavailable (nothing
-// was gained for `patience`), cancelled.
+// Copies all files that list_copy() names, and then the manifest: the one in the folder, or one that is made from the
+// hashes and written here as well. Errors: not_found, io (files here), mismatch (a file that is not what the manifest
+// says, or never arrives as it is; another protocol, said several times), bad_config (another token, said several
+// times), resource (the receiver's disk), timeout or unavailable (nothing was gained for `patience`), cancelled.
 Result<CopyOutcome> copy_model(const CopyOptions& options);
 
 }  // namespace tandem::net::sync

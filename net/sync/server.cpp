@@ -49,9 +49,45 @@ struct SyncServer::Parts {
   void serve(tcp::socket socket, Connection& connection);
   Result<void> talk(Channel& channel);
   void join_finished();
-  void log(const std::string& text) const {
-    if (options.log) options.log(text);
-  }
+  void log(const std::string& text) const noexcept;
+  void note_broken(const std::string& text);
+
+  // A channel that stop() can cancel, as long as there is one.
+  class Reachable {
+   public:
+    Reachable(Parts& parts, Connection& connection, Channel& channel) : parts_(parts), connection_(connection) {
+      const std::lock_guard lock(parts_.mutex);
+      connection_.channel = &channel;
+      if (parts_.is_stopping) channel.cancel();
+    }
+    Reachable(const Reachable&) = delete;
+    Reachable& operator=(const Reachable&) = delete;
+    ~Reachable() {
+      const std::lock_guard lock(parts_.mutex);
+      connection_.channel = nullptr;
+    }
+
+   private:
+    Parts& parts_;
+    Connection& connection_;
+  };
+  // A connection that the answerer knows of, and hears the end of however it ends.
+  class Asking {
+   public:
+    explicit Asking(Answerer& answerer) : answerer_(answerer) { answerer_.connection_opened(); }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    ~Asking() {
+      try {
+        answerer_.connection_closed();
+      } catch (const std::exception&) {  // no memory: what is not written down is sent once more
+        return;
+      }
+    }
+
+   private:
+    Answerer& answerer_;
+  };
 
   const ServerOptions options;
   Answerer& answerer;
@@ -116,11 +152,27 @@ void SyncServer::Parts::run(tcp::socket socket, Connection& connection) {
   try {
     serve(std::move(socket), connection);
   } catch (const std::exception& error) {
-    log(fmt::format("a connection ended by an exception: {}", error.what()));
+    note_broken(fmt::format("a connection ended by an exception: {}", error.what()));
   }
   const std::lock_guard lock(mutex);
-  connection.channel = nullptr;
   connection.is_over = true;
+}
+
+// What is to be told is told; a listener that throws is not to end the process.
+void SyncServer::Parts::log(const std::string& text) const noexcept {
+  try {
+    if (options.log) options.log(text);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+void SyncServer::Parts::note_broken(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex);
+    ++counts.broken;
+  }
+  log(text);
 }
 
 // Threads that are over are joined when the next connection comes, or at the end.
@@ -138,36 +190,30 @@ void SyncServer::Parts::join_finished() {
 }
 
 void SyncServer::Parts::serve(tcp::socket socket, Connection& connection) {
-  auto channel = Channel::accept(std::move(socket), options.token, options.timeouts);
+  const auto channel = Channel::accept(std::move(socket), options.token, options.timeouts);
   {
     const std::lock_guard lock(mutex);
     ++(channel ? counts.accepted : counts.refused);
-    if (channel && !is_stopping) connection.channel = channel->get();
     if (channel && is_stopping) return;
   }
   if (!channel) return log("refused: " + channel.error().message());
-  answerer.connection_opened();
-  const auto talked = talk(**channel);
-  answerer.connection_closed();
-  {
-    const std::lock_guard lock(mutex);
-    connection.channel = nullptr;
-    if (!talked) ++counts.broken;
-  }
-  if (!talked) log("connection lost: " + talked.error().message());
+  const Reachable reachable(*this, connection, **channel);
+  const Asking asking(answerer);
+  if (const auto talked = talk(**channel); !talked) note_broken("connection lost: " + talked.error().message());
 }
 
 // Ends without an error when the other side closes between two messages.
 Result<void> SyncServer::Parts::talk(Channel& channel) {
   for (;;) {
-    auto asked = channel.receive();
-    if (!asked) return asked.error().found == "the connection was closed" ? Result<void>{} : asked.error();
-    if (asked->message.kind == MessageKind::working) continue;  // the sender hashes a file of its own
-    const bool is_end = asked->message.kind == MessageKind::end;
-    const Answerer::Question question{asked->message, asked->data, asked->data_sha256,
+    const auto asked = channel.receive_unless_closed();
+    if (!asked) return asked.error();
+    if (!*asked) return {};
+    const auto& [message, data, data_sha256] = **asked;
+    if (message.kind == MessageKind::working) continue;  // the sender hashes a file of its own, or waits for its turn
+    const Answerer::Question question{message, data, data_sha256,
                                       [&channel] { return channel.send({MessageKind::working}).has_value(); }};
     if (auto sent = channel.send(answerer.answer(question)); !sent) return sent;
-    if (!is_end) continue;
+    if (message.kind != MessageKind::end) continue;
     {
       const std::lock_guard lock(mutex);
       ++counts.sessions;

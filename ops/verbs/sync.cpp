@@ -51,7 +51,7 @@ Result<std::filesystem::path> state_folder_of(const SyncArguments& arguments) {
 int answer_others(const SyncArguments& arguments, const std::filesystem::path& state) {
   const auto listen = net::sync::parse_listen_address(arguments.listen);
   if (!listen) return fail(listen.error());
-  const auto token = net::sync::load_token(arguments.token_file);
+  const auto token = read_token(arguments);
   if (!token) return fail(token.error());
   std::error_code failed;
   if (arguments.receives) std::filesystem::create_directories(arguments.model, failed);
@@ -131,7 +131,7 @@ class CopyReporter {
 Result<void> copy_to(const SyncArguments& arguments, const std::string& host, const std::filesystem::path& state) {
   const auto peer = net::sync::parse_peer_address(host);
   if (!peer) return peer.error();
-  const auto token = net::sync::load_token(arguments.token_file);
+  const auto token = read_token(arguments);
   if (!token) return token.error();
   std::error_code unknown;
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / gpu::overlay_file_name, unknown))
@@ -170,6 +170,10 @@ int run_sync(const SyncArguments& arguments) {
   const bool answers = arguments.serves || arguments.receives;
   if (answers != arguments.to.empty() || (arguments.serves && arguments.receives)) {
     return fail({ErrorCode::invalid_argument, "tandem sync", "not exactly one of --to, --serve and --receive", "one"});
+  }
+  // A file that is named has to be there, whatever way is taken in the end.
+  if (!arguments.token_file.empty()) {
+    if (const auto token = read_token(arguments); !token) return fail(token.error());
   }
   const auto state = state_folder_of(arguments);
   if (!state) return fail(state.error());

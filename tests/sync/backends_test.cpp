@@ -213,6 +213,17 @@ BOOST_AUTO_TEST_CASE(the_first_send_is_whole_and_the_next_one_a_difference) {
   BOOST_TEST(get_file(programs.path() / "received") == "stream of send -i @tandem-now pool/models@tandem-later\n");
 }
 
+BOOST_AUTO_TEST_CASE(only_a_forced_difference_may_roll_the_other_side_back) {
+  FakePrograms programs;
+  programs.request.is_forced = true;
+  BOOST_REQUIRE(programs.send());
+  BOOST_TEST(programs.calls().find("receive -F") == std::string::npos, "a whole stream would replace another dataset");
+  put_file(programs.path() / "remote", get_file(programs.path() / "snapshots"));
+  programs.request.snapshot = "tandem-later";
+  BOOST_REQUIRE(programs.send());
+  BOOST_TEST(programs.calls().find("zfs receive -F pool/models\n") != std::string::npos, programs.calls());
+}
+
 BOOST_AUTO_TEST_CASE(a_send_that_fails_says_why_and_leaves_no_snapshot) {
   FakePrograms programs;
   put_file(programs.path() / "full", "");

@@ -1,24 +1,22 @@
 // Sender and receiver in one process: what a copy leaves on both sides, and what ends it.
+#include <sys/resource.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "gpu/weights_files/manifest.hpp"
-#include "net/sync/answerer.hpp"
 #include "net/sync/sender.hpp"
-#include "net/sync/server.hpp"
-#include "tests/engram/temporary_folder.hpp"
+#include "tests/sync/link_ends.hpp"
 
 using namespace tandem;
 using namespace tandem::net::sync;
-using namespace std::chrono_literals;
-using Folder = engram::test::TemporaryFolder;
+using namespace tandem::net::sync::test;
 
 BOOST_AUTO_TEST_SUITE(sync_copies)
 
 namespace {
-
-constexpr const char* secret = "0123456789abcdef0123456789abcdef";
 
 struct Nodes {
   Nodes() {
@@ -48,11 +46,54 @@ struct Nodes {
   }
 
   Folder source, target;
-  Answerer answerer{{target.path(), {}, "/proc/self/mounts", true}};
+  Answerer answerer{{.folder = target.path(), .state_folder = {}, .takes_files = true}};
   SyncServer server{{{"127.0.0.1", 0}, secret, {}, {}, {}}, answerer};
   std::uint16_t port = server.start().value();
   CopyOptions options;
 };
+
+// At most so many descriptors more than are open now, as long as the object lives.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(std::size_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    const rlimit now{static_cast<rlim_t>(open) + more, before_.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &now) == 0);
+  }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// Says "another token" to so many connections, as anybody between two nodes can; then the port is free again.
+void refuse_falsely(asio::ip::tcp::acceptor& acceptor, int times) {
+  for (int i = 0; i < times; ++i) {
+    auto socket = acceptor.accept();
+    Hello hello;
+    Code proof{};
+    const auto verdict = Verdict::wrong_token;
+    asio::read(socket, asio::buffer(&hello, sizeof hello));
+    asio::write(socket, asio::buffer(&hello, sizeof hello));
+    asio::read(socket, asio::buffer(&proof, sizeof proof));
+    asio::write(socket, asio::buffer(&verdict, sizeof verdict));
+  }
+  acceptor.close();
+}
+
+// Flips a byte of the largest unfinished file at the receiver, once it has some.
+bool spoil_part(const Folder& target) {
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(target.path() / parts_folder_name, absent)) {
+    if (entry.path().extension() != ".part" || entry.file_size() < 10 * chunk_bytes_min) continue;
+    std::fstream(entry.path(), std::ios::binary | std::ios::in | std::ios::out).put('X');
+    return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -110,6 +151,118 @@ BOOST_AUTO_TEST_CASE(a_copy_ends_when_it_is_told_to_and_goes_on_later) {
   BOOST_REQUIRE_MESSAGE(done, done.error().message());
   BOOST_TEST(nodes.is_equal());
   BOOST_TEST(done->bytes_resumed >= 3 * chunk_bytes_min);
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_goes_on_with_chunks_of_another_size_and_keeps_those_that_are_there) {
+  Nodes nodes;
+  nodes.options.bytes_per_s_max = 100'000;
+  nodes.options.progress = [](const CopyProgress& now) { return now.bytes_done < 3 * chunk_bytes_min; };
+  BOOST_TEST((copy_model(nodes.options).error().code == ErrorCode::cancelled));
+  nodes.options.bytes_per_s_max = 0;
+  nodes.options.progress = {};
+  nodes.options.chunk_bytes = 8 * chunk_bytes_min;
+  const auto done = copy_model(nodes.options);
+  BOOST_REQUIRE_MESSAGE(done, done.error().message());
+  BOOST_TEST(nodes.is_equal());
+  BOOST_TEST(done->bytes_resumed >= 3 * chunk_bytes_min);
+  BOOST_TEST(done->bytes_resumed + done->bytes_sent <= 43 * chunk_bytes_min + 7);
+}
+
+BOOST_AUTO_TEST_CASE(two_senders_of_one_model_both_end_well) {
+  for (const bool is_forced : {false, true}) {
+    Nodes nodes;
+    for (int i = 0; i < 20; ++i)
+      Nodes::put(nodes.source, "f" + std::to_string(i), std::string(9 * chunk_bytes_min, 'f'));
+    nodes.options.is_forced = is_forced;
+    nodes.options.patience = 20s;
+    std::vector<std::future<Result<CopyOutcome>>> senders;
+    for (int i = 0; i < 2; ++i)
+      senders.push_back(std::async(std::launch::async, [&] { return copy_model(nodes.options); }));
+    for (auto& sender : senders) {
+      const auto done = sender.get();
+      BOOST_TEST(done.has_value(), (done ? "" : done.error().message()));
+    }
+    BOOST_TEST(nodes.is_equal());
+    for (int i = 0; i < 20; ++i)
+      BOOST_TEST(Nodes::get(nodes.target, "f" + std::to_string(i)).size() == 9 * chunk_bytes_min);
+    BOOST_TEST(!std::filesystem::exists(nodes.target.path() / parts_folder_name));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hundreds_of_files_are_copied_with_few_descriptors) {
+  Nodes nodes;
+  for (int i = 0; i < 500; ++i) Nodes::put(nodes.source, "f" + std::to_string(i), std::to_string(i));
+  const DescriptorLimit limit(60);
+  const auto done = copy_model(nodes.options);
+  BOOST_REQUIRE_MESSAGE(done, done.error().message());
+  BOOST_TEST(done->files == 503U);
+  BOOST_TEST(done->rounds == 1);
+  BOOST_TEST(nodes.is_equal());
+  for (int i = 0; i < 500; ++i) BOOST_REQUIRE(Nodes::get(nodes.target, "f" + std::to_string(i)) == std::to_string(i));
+}
+
+BOOST_AUTO_TEST_CASE(what_the_manifest_lists_is_copied_though_a_folders_listing_leaves_it_out) {
+  Nodes nodes;
+  const std::vector<std::string> listed{".gitattributes", "X.part", "engram-l1-r0of2.bin", "large"};
+  gpu::Manifest manifest{"r", {}};
+  for (const std::string& name : listed) {
+    if (name != "large") Nodes::put(nodes.source, name, name);
+    manifest.files.push_back({name, std::filesystem::file_size(nodes.source.path() / name), ""});
+  }
+  Nodes::put(nodes.source, ".gitignore", "not listed");
+  BOOST_REQUIRE(gpu::write_manifest(nodes.source.path(), manifest).has_value());
+  const auto done = copy_model(nodes.options);
+  BOOST_REQUIRE_MESSAGE(done, done.error().message());
+  BOOST_TEST(nodes.is_equal());
+  for (const std::string& name : listed) BOOST_TEST(Nodes::get(nodes.target, name) == Nodes::get(nodes.source, name));
+  BOOST_TEST(!std::filesystem::exists(nodes.target.path() / ".gitignore"));
+  BOOST_TEST(done->files == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_was_spoilt_at_the_receiver_is_sent_again) {
+  Nodes nodes;
+  nodes.options.bytes_per_s_max = 100'000;
+  bool is_spoilt = false;
+  nodes.options.progress = [&](const CopyProgress& now) {
+    if (!is_spoilt && now.bytes_done >= 8 * chunk_bytes_min) is_spoilt = spoil_part(nodes.target);
+    return true;
+  };
+  const auto done = copy_model(nodes.options);
+  BOOST_REQUIRE_MESSAGE(done, done.error().message());
+  BOOST_TEST(is_spoilt);
+  BOOST_TEST(done->rounds == 2);
+  BOOST_TEST(nodes.is_equal());
+}
+
+BOOST_AUTO_TEST_CASE(another_token_is_believed_when_it_was_said_several_times) {
+  Nodes nodes;
+  nodes.options.token = std::string(32, 'x');
+  nodes.options.patience = 20s;
+  std::vector<std::string> told;
+  nodes.options.announce = [&](const std::string& text) { told.push_back(text); };
+  const auto refused = copy_model(nodes.options);
+  BOOST_TEST((refused.error().code == ErrorCode::bad_config));
+  BOOST_TEST(refused.error().found == "another token");
+  BOOST_TEST(told.size() == 2U);
+  BOOST_TEST(std::filesystem::is_empty(nodes.target.path()));
+}
+
+BOOST_AUTO_TEST_CASE(somebody_on_the_way_who_says_another_token_does_not_end_a_copy) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});
+  Nodes nodes;
+  nodes.options.patience = 20s;
+  nodes.options.peer.port = acceptor.local_endpoint().port();
+  SyncServer server({nodes.options.peer, secret, {}, {}, {}}, nodes.answerer);
+  std::thread liar([&] {
+    refuse_falsely(acceptor, 2);
+    BOOST_TEST(server.start().has_value());
+  });
+  const auto done = copy_model(nodes.options);
+  liar.join();
+  BOOST_REQUIRE_MESSAGE(done, done.error().message());
+  BOOST_TEST(done->rounds >= 3);
+  BOOST_TEST(nodes.is_equal());
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_is_gone_is_waited_for_as_long_as_patience_lasts) {

@@ -163,6 +163,21 @@ BOOST_AUTO_TEST_CASE(chunks_that_are_there_are_not_handed_out) {
   BOOST_TEST(!files.next().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(chunks_are_sent_in_the_size_of_those_that_are_there) {
+  CopyFiles files({copy_file("a", 4 * chunk_bytes_min)});
+  files.begin_round();
+  ChunkSet there({4 * chunk_bytes_min, 2 * chunk_bytes_min});
+  there.add(0);
+  files.note_there(0, there);
+  BOOST_TEST(files.bytes_missing() == 2 * chunk_bytes_min);
+  const auto work = files.next();
+  BOOST_TEST(work->chunk.value_or(9) == 1U);
+  BOOST_TEST(!files.next().has_value());
+  files.note_stored(*work);
+  BOOST_TEST(!files.next()->chunk.has_value(), "the whole is compared");
+  BOOST_TEST(files.bytes_missing() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_to_an_offer_is_believed_only_if_its_hash_is_ours) {
   CopyFile file = copy_file("a", 1);
   Message have{MessageKind::have};
@@ -174,6 +189,8 @@ BOOST_AUTO_TEST_CASE(an_answer_to_an_offer_is_believed_only_if_its_hash_is_ours)
   file.sha256 = have.sha256;
   BOOST_TEST((*judge_offer(file, have) == OfferOutcome::same));
   have.state = "new";
+  BOOST_TEST(!judge_offer(file, have).has_value(), "in chunks of no bytes");
+  have.chunk_bytes = chunk_bytes_min;
   BOOST_TEST((*judge_offer(file, have) == OfferOutcome::send));
   have.state = "exists";
   BOOST_TEST(!judge_offer(file, have).has_value());
@@ -197,7 +214,9 @@ BOOST_AUTO_TEST_CASE(addresses_are_read_as_people_write_them) {
 BOOST_AUTO_TEST_CASE(one_listens_on_one_address_and_never_on_all) {
   BOOST_TEST(parse_listen_address("127.0.0.1:0").has_value());
   BOOST_TEST(parse_listen_address("localhost")->host == "127.0.0.1");
-  for (const char* bad : {"0.0.0.0", "0.0.0.0:7000", "[::]:7000", "::", "spark-2:7000", ""})
+  BOOST_TEST(parse_listen_address("[::ffff:127.0.0.1]:0").has_value());
+  for (const char* bad : {"0.0.0.0", "0.0.0.0:7000", "[::]:7000", "::", "[::ffff:0.0.0.0]", "::ffff:0.0.0.0",
+                          "[0:0:0:0:0:ffff:0:0]:7000", "spark-2:7000", ""})
     BOOST_TEST(!parse_listen_address(bad).has_value(), bad);
 }
 

@@ -1,0 +1,130 @@
+// A server whose connections end in every way, and the client's side of what was changed on the way.
+#include "net/sync/server.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+
+#include "net/sync/name_lookup.hpp"
+#include "net/sync/rate_limit.hpp"
+#include "tests/sync/link_ends.hpp"
+
+using namespace tandem;
+using namespace tandem::net::sync;
+using namespace tandem::net::sync::test;
+
+BOOST_AUTO_TEST_SUITE(sync_server)
+
+BOOST_AUTO_TEST_CASE(a_listener_that_throws_leaves_no_file_open_and_no_connection_behind) {
+  Receiver receiver(true, [] { throw std::runtime_error("nobody listens"); });
+  const std::string content(2 * chunk_bytes_min, 'c');
+  {
+    auto channel = receiver.connect();
+    BOOST_REQUIRE(channel);
+    BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
+    send_chunks(**channel, "a", content, 0, 1);
+    BOOST_TEST((*channel)->ask_for(MessageKind::done, {MessageKind::end}).has_value());
+    BOOST_TEST(!(*channel)->ask({MessageKind::revision}).has_value());
+  }
+  BOOST_TEST(receiver.wait_for_refusals(1), "a connection that broke");
+  Answerer next({.folder = receiver.folder.path(), .state_folder = {}, .takes_files = true});
+  const Message offer = offer_of("a", content);
+  BOOST_TEST(next.answer({offer, {}, {}, {}}).done == "01", "what arrived was written down");
+  const Message chunk = message_of(MessageKind::chunk, "a", 1);
+  const Message stored = next.answer({chunk, bytes_of(content).subspan(chunk_bytes_min), {}, {}});
+  BOOST_TEST((stored.kind == MessageKind::stored), stored.text);
+  receiver.server.stop();
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_ends_within_a_frame_is_broken_and_one_between_two_is_not) {
+  const Receiver receiver;
+  const std::string question = to_json({MessageKind::revision});
+  {
+    LyingClient polite(receiver.port);
+    polite.say_frame(head_of(question), question, 0);
+    (void)polite.hear<FrameHead>();
+  }
+  const FrameHead head = head_of(question);
+  { LyingClient(receiver.port).say(std::as_bytes(std::span(&head, 1)).first(20)); }
+  BOOST_TEST(receiver.wait_for_refusals(1));
+  { LyingClient(receiver.port).say_object(head); }  // the whole head, and nothing of the rest
+  BOOST_TEST(receiver.wait_for_refusals(2));
+  BOOST_TEST(receiver.server.counts().broken == 2U);
+  BOOST_TEST(receiver.server.counts().accepted == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_frame_that_was_changed_on_the_way_is_told_from_what_the_other_node_says) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});
+  std::thread server([&] {
+    for (const bool is_head_wrong : {true, false}) {
+      auto socket = acceptor.accept();
+      const auto say = [&](const auto& value) { asio::write(socket, asio::buffer(&value, sizeof value)); };
+      const auto hear = [&](auto value) {
+        asio::read(socket, asio::buffer(&value, sizeof value));
+        return value;
+      };
+      const Transcript transcript{secret, hear(Hello{}).nonce, Hello{}.nonce};
+      say(Hello{});
+      (void)hear(Code{});
+      say(Verdict::welcome);
+      say(transcript.server_proof());
+      FrameHead head = head_of("{}");
+      if (is_head_wrong) head.reserved = 1;
+      say(head);
+      say(Code{});
+      asio::write(socket, asio::buffer("{}", 2));
+    }
+  });
+  for (int i = 0; i < 2; ++i) {
+    auto channel = Channel::connect({"127.0.0.1", acceptor.local_endpoint().port()}, secret, short_timeouts());
+    BOOST_REQUIRE(channel);
+    BOOST_TEST(((*channel)->receive().error().code == ErrorCode::corrupt));
+  }
+  server.join();
+}
+
+BOOST_AUTO_TEST_CASE(a_name_is_looked_up_for_no_longer_than_its_limit) {
+  struct {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool may_answer = false, has_answered = false;
+  } slow;
+  const auto service = [&slow](const PeerAddress&) -> Result<Endpoints> {
+    std::unique_lock lock(slow.mutex);
+    slow.changed.wait_for(lock, 20s, [&slow] { return slow.may_answer; });
+    slow.has_answered = true;
+    slow.changed.notify_all();
+    return Endpoints{};
+  };
+  const auto late = look_up({"spark-2", 7}, 10ms, service);
+  std::unique_lock lock(slow.mutex);
+  BOOST_TEST(!slow.has_answered, "it was not waited for");
+  BOOST_TEST((late.error().code == ErrorCode::timeout));
+  slow.may_answer = true;
+  slow.changed.notify_all();
+  slow.changed.wait(lock, [&slow] { return slow.has_answered; });
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_their_own_addresses_and_names_are_asked_for) {
+  const auto none = [](const PeerAddress&) -> Result<Endpoints> { throw std::runtime_error("no name service"); };
+  BOOST_TEST(look_up({"::1", 7}, 1s, none)->front().port() == 7);
+  BOOST_TEST((look_up({"spark-2", 7}, 10s, none).error().code == ErrorCode::unavailable));
+  BOOST_TEST(look_up({"localhost", 7}, 10s)->front().address().is_loopback());
+  BOOST_TEST((look_up({"name.invalid", 7}, 60s).error().code == ErrorCode::unavailable));
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_the_rate_says_so_meanwhile) {
+  RateLimit rate(1000);
+  rate.take(2'500);  // at once; the next one is 2.5 s later
+  int told = 0;
+  rate.take(1, [&told] { ++told; });
+  BOOST_TEST(told >= 1);
+  BOOST_TEST(told <= 2);
+  rate.stop();
+  rate.take(1'000'000, [&told] { told = 100; });
+  BOOST_TEST(told < 100);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
