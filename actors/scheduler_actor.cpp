@@ -71,25 +71,31 @@ void SchedulerState::on_ranks_up(RankGroup group) {
       std::min<std::uint32_t>(options.prefill_rows_per_request, static_cast<std::uint32_t>(info.chunk_rows_max));
   self->send(peers.prefill, reset_atom::value, rows);
   self->send(peers.decode, reset_atom::value, static_cast<std::uint32_t>(info.drafts_max));
-  closing.clear();
+  forget_flights();
   is_window_over = false;
-  phase = StepPhase::idle;
+  is_up = true;
   publish();
   wake();
 }
 
 void SchedulerState::on_ranks_down(const std::string& reason) {
-  if (phase == StepPhase::down) return;
+  if (!is_up) return;
   ++epoch;
-  phase = StepPhase::down;
+  is_up = false;
   ranks.workers.clear();
-  closing.clear();
+  forget_flights();
   count_losses();
   book.park_running();
   peers.board->update([](RuntimeSnapshot& s) { ++s.counters.rank_losses; });
   publish();
   if (is_draining) return lose_all("draining", "the server stopped while the ranks were down: " + reason);
   self->delayed_send(handle(), options.recovery_window, lost_atom::value, epoch);
+}
+
+void SchedulerState::forget_flights() {
+  flights.clear();
+  closing.clear();
+  is_planning = is_delivering = false;
 }
 
 // A request that brings its rank down each time must not hold up all others for ever. Which one it is cannot be told:
@@ -107,8 +113,13 @@ void SchedulerState::count_losses() {
 }
 
 void SchedulerState::on_deadline(std::uint64_t of_epoch) {
-  if (of_epoch == drain_deadline) return lose_all("draining", "the server is stopping");
-  if (of_epoch != epoch || phase != StepPhase::down) return;
+  if (of_epoch == drain_deadline) {
+    ++epoch;  // nobody waits for what the ranks still do
+    forget_flights();
+    lose_all("draining", "the server is stopping");
+    return answer_drains();
+  }
+  if (of_epoch != epoch || is_up) return;
   const std::string reason = "a rank was lost and did not come back in time";
   is_window_over = true;
   lose_all("rank_lost", reason);
@@ -119,7 +130,7 @@ caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {
   is_draining = true;
   auto promise = self->make_response_promise<drained_atom>();
   drain_promises.push_back(promise);
-  if (phase == StepPhase::down) lose_all("draining", "the server is stopping");
+  if (!is_up) lose_all("draining", "the server is stopping");
   answer_drains();
   // The deadline ends what still runs; its owners hear "draining".
   if (!drain_promises.empty())
@@ -128,7 +139,7 @@ caf::result<drained_atom> SchedulerState::drain(std::uint32_t deadline_ms) {
 }
 
 void SchedulerState::answer_drains() {
-  if (!is_draining || book.running() + book.waiting() > 0) return;
+  if (!is_draining || book.running() + book.waiting() > 0 || !flights.empty()) return;
   for (auto& promise : drain_promises) promise.deliver(drained_atom::value);
   drain_promises.clear();
 }
@@ -142,8 +153,9 @@ void SchedulerState::publish() {
 }
 
 std::string SchedulerState::report() const {
-  return fmt::format(R"({{"actor":"scheduler","phase":{},"step":{},"running":{},"waiting":{},"pages_free":{}}})",
-                     static_cast<int>(phase), step, book.running(), book.waiting(), book.pages_free());
+  return fmt::format(
+      R"({{"actor":"scheduler","up":{},"step":{},"in_flight":{},"running":{},"waiting":{},"pages_free":{}}})", is_up,
+      step, flights.size(), book.running(), book.waiting(), book.pages_free());
 }
 
 namespace {

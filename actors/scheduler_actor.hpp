@@ -4,6 +4,10 @@
 // budget to prefill, send one StepPlan to all ranks, hand the tokens to the request actors and wait for their verdicts,
 // commit, begin again. It is pure logic over messages: clock and ranks may be simulated.
 //
+// Where the next step does not depend on what the running one brings, it is sent ahead of that
+// (SchedulerOptions::run_ahead): engines continue from tokens that they hold themselves. A lane that ends is then
+// computed once more in vain.
+//
 // When the ranks are lost all running sequences are parked: their prompt and generated ids are here, so the next rank
 // group refills its caches by prefill and every stream continues where it stopped, token for token. Past
 // `recovery_window` the requests end.
@@ -22,6 +26,7 @@ struct SchedulerOptions {
   std::uint32_t prefill_rows_per_request = 256;  // of one sequence in one step
   std::uint32_t queue_max = 256;
   std::uint64_t queue_tokens_max = 4'000'000;
+  bool run_ahead = true;  // send a step while the one before it runs
   std::chrono::milliseconds step_timeout{120'000};
   std::chrono::milliseconds verdict_timeout{5'000};
   std::chrono::milliseconds recovery_window{180'000};

@@ -8,33 +8,55 @@
 namespace tandem::actors {
 
 void SchedulerState::wake() {
-  if (phase == StepPhase::idle) return begin_plan();
+  if (!is_up) return;
   // Something changed behind the plan being made: should that plan turn out empty, another one is made.
-  is_stale = true;
+  if (is_planning)
+    is_stale = true;
+  else if (may_plan())
+    begin_plan();
+}
+
+// Running ahead: the engine goes on from tokens that it holds itself, so a step can be sent while the one before it
+// runs, and no rank waits for messages. Behind a step that feeds prompts it cannot: who decodes next is known only when
+// those have ended.
+bool SchedulerState::may_plan() const noexcept {
+  if (flights.empty()) return true;
+  return options.run_ahead && flights.size() == 1 && !is_delivering && flights.front().plan.prefill.empty();
 }
 
 void SchedulerState::begin_plan() {
   if (book.running() == 0 && book.waiting() == 0 && closing.empty()) return;
-  phase = StepPhase::planning;
-  timer.begin(self->clock().now());
+  is_planning = true;
   is_stale = false;
-  plan = {};
-  plan.close.assign(closing.begin(), closing.end());
+  next = {};
+  next.timer.begin(self->clock().now());
+  next.plan.close.assign(closing.begin(), closing.end());
   closing.clear();
   admit();
   self->request(peers.decode, options.verdict_timeout, plan_rows_atom::value)
       .then(
           [this, of_epoch = epoch](DecodePlan& decode) {
-            if (of_epoch != epoch) return;
-            plan.decode = std::move(decode.work);
-            drafts_of_joiners = decode.drafts_of_joiners;
-            std::uint32_t rows = 0;
-            for (const auto& lane : plan.decode) rows += 1 + lane.drafts;
-            // Most steps only decode: nothing to ask where no prompt is being fed.
-            if (!book.is_prefilling()) return execute();
-            ask_prefill(options.step_rows_max > rows ? options.step_rows_max - rows : 0);
+            if (of_epoch == epoch) take_decode(decode);
           },
           [this, of_epoch = epoch](caf::error& error) { on_step_error(of_epoch, "decode", error); });
+}
+
+void SchedulerState::take_decode(DecodePlan& decode) {
+  // Every step brings a lane at least one token: what is under way ends some lanes for certain.
+  const std::size_t coming = flights.size() - (is_delivering ? 1 : 0);
+  const auto is_over = [this, coming](const gpu::DecodeWork& work) {
+    const Sequence* sequence = book.find(work.id);
+    return sequence == nullptr || sequence->generated.size() + coming >= sequence->max_tokens;
+  };
+  auto& work = next.plan.decode;
+  work = std::move(decode.work);
+  work.erase(std::remove_if(work.begin(), work.end(), is_over), work.end());
+  drafts_of_joiners = decode.drafts_of_joiners;
+  std::uint32_t rows = 0;
+  for (const auto& lane : work) rows += 1 + lane.drafts;
+  // Most steps only decode: nothing to ask where no prompt is being fed.
+  if (!book.is_prefilling()) return execute();
+  ask_prefill(options.step_rows_max > rows ? options.step_rows_max - rows : 0);
 }
 
 void SchedulerState::admit() {
@@ -46,7 +68,7 @@ void SchedulerState::admit() {
     open.max_tokens_total = static_cast<std::uint32_t>(sequence->prompt->size()) + sequence->max_tokens;
     open.replayed = sequence->generated;
     open.prompt_tokens = static_cast<std::uint32_t>(sequence->prompt->size() + sequence->generated.size());
-    plan.open.push_back(std::move(open));
+    next.plan.open.push_back(std::move(open));
     TokenIds tokens = sequence->prompt;
     if (!sequence->generated.empty()) {  // the caches were lost: what was generated becomes prompt
       auto all = std::make_shared<std::vector<gpu::TokenId>>(*sequence->prompt);
@@ -65,8 +87,8 @@ void SchedulerState::ask_prefill(std::uint32_t rows_max) {
       .then(
           [this, of_epoch = epoch](PrefillPlan& prefill) {
             if (of_epoch != epoch) return;
-            plan.prefill = std::move(prefill.work);
-            for (gpu::PrefillWork& work : plan.prefill)
+            next.plan.prefill = std::move(prefill.work);
+            for (gpu::PrefillWork& work : next.plan.prefill)
               if (work.sample) work.next_drafts = drafts_of_joiners;
             execute();
           },
@@ -74,23 +96,26 @@ void SchedulerState::ask_prefill(std::uint32_t rows_max) {
 }
 
 void SchedulerState::execute() {
-  if (plan.close.empty() && plan.open.empty() && plan.prefill.empty() && plan.decode.empty()) {
-    phase = StepPhase::idle;  // everything that waits is too large for what is free now
-    publish();
-    return is_stale ? begin_plan() : void();
+  is_planning = false;
+  const gpu::StepPlan& planned = next.plan;
+  if (planned.close.empty() && planned.open.empty() && planned.prefill.empty() && planned.decode.empty()) {
+    publish();  // everything that waits is too large for what is free now, everything that runs is under way
+    if (is_stale) wake();
+    return;
   }
-  phase = StepPhase::executing;
-  plan.step = ++step;
-  awaited = ranks.workers.size();
-  results.clear();
+  flights.push_back(std::move(next));
+  Flight& flight = flights.back();
+  flight.plan.step = ++step;
+  flight.awaited = ranks.workers.size();
   publish();
   for (std::size_t rank = 0; rank < ranks.workers.size(); ++rank)
-    self->request(ranks.workers[rank], options.step_timeout, execute_atom::value, plan)
+    self->request(ranks.workers[rank], options.step_timeout, execute_atom::value, flight.plan)
         .then([this, of_epoch = epoch, rank](RankAnswer& answer) { on_answer(of_epoch, rank, std::move(answer)); },
               [this, of_epoch = epoch, rank](caf::error& error) {
                 on_step_error(of_epoch, fmt::format("rank {}", rank), error);
               });
-  timer.sent(self->clock().now());
+  flight.timer.sent(self->clock().now());
+  wake();
 }
 
 void SchedulerState::on_step_error(std::uint64_t of_epoch, const std::string& who, const caf::error& error) {
@@ -102,22 +127,34 @@ void SchedulerState::on_step_error(std::uint64_t of_epoch, const std::string& wh
 
 void SchedulerState::on_answer(std::uint64_t of_epoch, std::size_t rank, RankAnswer answer) {
   if (of_epoch != epoch) return;
+  const auto flight = std::find_if(flights.begin(), flights.end(), [&](const Flight& each) {
+    return each.plan.step == answer.result.step && each.awaited > 0;
+  });
+  if (flight == flights.end())
+    return on_step_error(epoch, fmt::format("rank {}", rank),
+                         caf::make_error(caf::sec::runtime_error, "it answered a step that it was not sent"));
   const std::chrono::duration<double> computed{answer.result.seconds};
-  timer.answered(rank, std::chrono::duration_cast<StepTimer::Duration>(computed),
-                 StepTimer::Time{std::chrono::nanoseconds{answer.ended_ns}});
-  results.push_back(std::move(answer.result));
-  if (--awaited > 0) return;
-  timer.collected(self->clock().now());
-  for (const auto& other : results) {
+  flight->timer.answered(rank, std::chrono::duration_cast<StepTimer::Duration>(computed),
+                         StepTimer::Time{std::chrono::nanoseconds{answer.ended_ns}});
+  flight->results.push_back(std::move(answer.result));
+  if (--flight->awaited > 0) return;
+  flight->timer.collected(self->clock().now());
+  for (const auto& other : flight->results) {
     // Ranks that ran different plans have different caches: nothing they say can be trusted.
-    if (other.plan_hash == results.front().plan_hash && other.step == step) continue;
+    if (other.plan_hash == flight->results.front().plan_hash) continue;
     return on_step_error(epoch, "the step", caf::make_error(caf::sec::runtime_error, "its plan differs between ranks"));
   }
+  land();
+}
+
+void SchedulerState::land() {
+  if (is_delivering || flights.empty() || flights.front().awaited > 0) return;
+  is_delivering = true;
   deliver();
 }
 
 void SchedulerState::deliver() {
-  phase = StepPhase::delivering;
+  const gpu::StepPlan& plan = flights.front().plan;
   std::size_t rows = 0;
   for (const auto& work : plan.prefill) rows += work.tokens.size();
   for (const auto& work : plan.decode) rows += 1 + work.drafts;
@@ -127,9 +164,9 @@ void SchedulerState::deliver() {
     for (const auto& work : plan.prefill) s.counters.prompt_tokens += work.tokens.size();
   });
   // Every rank computed the same tokens; the results of any one of them are the step's.
-  awaited = 1;  // this function's own ticket: verdicts may arrive only after all were asked
-  for (const gpu::LaneResult& lane : results.front().lanes) deliver_lane(lane);
-  if (--awaited == 0) finish_step();
+  verdicts_awaited = 1;  // this function's own ticket: verdicts may arrive only after all were asked
+  for (const gpu::LaneResult& lane : flights.front().results.front().lanes) deliver_lane(lane);
+  if (--verdicts_awaited == 0) finish_step();
 }
 
 void SchedulerState::deliver_lane(const gpu::LaneResult& lane) {
@@ -146,7 +183,7 @@ void SchedulerState::deliver_lane(const gpu::LaneResult& lane) {
       for (std::uint32_t i = 0; i < lane.accepted && i < s.counters.accepted_per_position.size(); ++i)
         ++s.counters.accepted_per_position[i];
     });
-  ++awaited;
+  ++verdicts_awaited;
   self->request(owners.at(lane.id), options.verdict_timeout, deliver_atom::value,
                 TokenBatch{lane.id, sequence->admitted, lane.emitted, lane.drafted, lane.accepted})
       .then([this, of_epoch = epoch](const Verdict& verdict) { on_verdict(of_epoch, verdict.id, verdict.is_finished); },
@@ -159,40 +196,44 @@ void SchedulerState::deliver_lane(const gpu::LaneResult& lane) {
 
 void SchedulerState::on_verdict(std::uint64_t of_epoch, RequestId id, bool is_finished) {
   if (is_finished) end(id);
-  if (of_epoch != epoch || phase != StepPhase::delivering) return;
-  if (--awaited == 0) finish_step();
+  if (of_epoch != epoch || !is_delivering) return;
+  if (--verdicts_awaited == 0) finish_step();
 }
 
 void SchedulerState::finish_step() {
-  auto result = std::make_shared<const gpu::StepResult>(std::move(results.front()));
+  Flight& flight = flights.front();
+  auto result = std::make_shared<const gpu::StepResult>(std::move(flight.results.front()));
   self->send(peers.prefill, commit_atom::value, CommitBatch{result});
   self->send(peers.decode, commit_atom::value, CommitBatch{result});
   for (const gpu::LaneResult& lane : result->lanes) {
     Sequence* sequence = book.find(lane.id);
     if (sequence == nullptr || lane.emitted.empty() || sequence->phase != SequencePhase::prefill) continue;
     sequence->phase = SequencePhase::decode;
-    begin_decode(lane.id);
+    begin_decode(flight.plan, lane.id);
     peers.board->update([took = self->clock().now() - sequence->admitted](RuntimeSnapshot& s) {
       s.prefill_time.observe(std::chrono::duration<double>(took).count());
     });
   }
-  phase = StepPhase::idle;
+  record_step();
+  flights.pop_front();
+  is_delivering = false;
   answer_drains();
   publish();
-  record_step();
-  wake();
+  wake();  // first the ranks' next work, then the tokens of the step that they may have finished meanwhile
+  land();
 }
 
 void SchedulerState::record_step() {
-  const StepTrace trace = timer.finish(self->clock().now());
+  Flight& flight = flights.front();
+  const StepTrace trace = flight.timer.finish(self->clock().now(), flights.size() > 1 ? &flights[1].timer : nullptr);
   peers.board->update([&](RuntimeSnapshot& s) {
     for (std::size_t part = 0; part < step_parts; ++part)
       s.step_seconds[part] += std::chrono::duration<double>(trace.parts[part]).count();
   });
-  if (peers.on_step) peers.on_step(trace, plan);
+  if (peers.on_step) peers.on_step(trace, flight.plan);
 }
 
-void SchedulerState::begin_decode(RequestId id) {
+void SchedulerState::begin_decode(const gpu::StepPlan& plan, RequestId id) {
   const auto fed = std::find_if(plan.prefill.begin(), plan.prefill.end(), [id](const auto& w) { return w.id == id; });
   self->send(peers.decode, begin_atom::value, id, fed != plan.prefill.end() ? fed->next_drafts : 0U);
 }

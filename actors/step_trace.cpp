@@ -40,12 +40,17 @@ void StepTimer::answered(std::size_t rank, Duration computed, Time ended) noexce
   if (rank == 0) ended_ = ended;
 }
 
-StepTrace StepTimer::finish(Time now) const noexcept {
+StepTrace StepTimer::finish(Time now, StepTimer* follower) noexcept {
+  const Time ended = std::clamp(ended_, sent_, collected_);
+  if (follower != nullptr && follower->sent_ <= ended) {
+    collected_ = now = ended;
+    follower->begun_ = follower->sent_ = ended;
+  }
   // Each part is cut to what is left of the span between the scheduler's own two looks at the clock: whatever ranks
   // report, the parts add up.
   const Duration away = collected_ - sent_;
   const Duration compute = std::clamp(computed_, Duration{}, away);
-  const Duration collect = std::clamp(collected_ - ended_, Duration{}, away - compute);
+  const Duration collect = std::clamp(collected_ - ended, Duration{}, away - compute);
   StepTrace trace;
   trace.begun = begun_;
   trace.parts = {sent_ - begun_, away - compute - collect, compute, collect, now - collected_};

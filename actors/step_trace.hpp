@@ -4,6 +4,9 @@
 // the shortest time that any rank spent inside Engine::step: the ranks meet at its beginning and in its last exchange,
 // so this is the span from the last one's start to the common end, and a rank that waits for one that was woken later
 // waits outside of the compute.
+//
+// A step that was sent before the one in front of it ended begins, for this purpose, where that one's compute ended,
+// and that one ends there: what happens beside the compute of its follower costs no time.
 #pragma once
 
 #include <array>
@@ -49,8 +52,9 @@ class StepTimer {
   // clocks of others say nothing here.
   void answered(std::size_t rank, Duration computed, Time ended) noexcept;
   void collected(Time now) noexcept { collected_ = now; }
-  // Returns the trace of the step that ends now.
-  StepTrace finish(Time now) const noexcept;
+  // Returns the trace of the step that ends now. `follower`: the step behind it if that was sent already, else null;
+  // its beginning is moved to where this one ends.
+  StepTrace finish(Time now, StepTimer* follower = nullptr) noexcept;
 
  private:
   Time begun_{}, sent_{}, ended_{}, collected_{};

@@ -236,6 +236,7 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   options.settings = settings.decisive() + model_line(settings);
   options.config_hash = hash_text(options.settings);
   options.scheduler.step_rows_max = static_cast<std::uint32_t>(settings.integer("step.rows"));
+  options.scheduler.run_ahead = settings.integer("step.ahead") == 1;
   options.scheduler.prefill_rows_per_request = static_cast<std::uint32_t>(settings.integer("prefill.rows"));
   options.scheduler.queue_max = static_cast<std::uint32_t>(settings.integer("queue.max"));
   options.scheduler.recovery_window = std::chrono::seconds(settings.integer("recovery.window_s"));

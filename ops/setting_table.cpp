@@ -22,6 +22,7 @@ const std::vector<SettingRow>& setting_table() {
        "positions the caches hold over all sequences; 0 = lanes x context"},
       {"lanes.max", integer, "8", 1, 64, "", "sequences that run at once"},
       {"step.rows", integer, "512", 1, 65536, "", "rows of one step over all sequences"},
+      {"step.ahead", integer, "1", 0, 1, "", "1 = a step is sent to the ranks while the one before it runs"},
       {"prefill.rows", integer, "256", 1, 65536, "", "prompt rows of one sequence in one step"},
       {"queue.max", integer, "256", 1, 65536, "", "requests that may wait"},
       {"draft.tokens", integer, "3", 0, 5, "", "drafts verified per step and lane; 0 = no speculation"},

@@ -31,6 +31,7 @@ struct Arguments {
   int drafts = 3;
   int steps = 400;
   int warm_steps = 64;
+  bool waits = false;
   bool bare_only = false;
   bool json = false;
 };
@@ -105,7 +106,7 @@ LoadOptions load_of(const Arguments& arguments, int lanes, int drafts, std::int6
 Result<void> bench_served(const Arguments& arguments, const gpu::ModelConfig& config, int drafts,
                           std::vector<Breakdown>& rows) {
   auto served = ServedModel::start({arguments.model, arguments.backend, arguments.numerics, arguments.ranks,
-                                    arguments.threads, arguments.lanes, drafts});
+                                    arguments.threads, arguments.lanes, drafts, !arguments.waits});
   if (!served) return served.error();
   std::vector<SteadyRun> runs;
   for (const auto& [lanes, of_kind] : kinds(arguments, drafts)) {
@@ -183,6 +184,7 @@ void add_options(CLI::App& verb, Arguments& arguments) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   verb.add_flag("--bare", arguments.bare_only, "bare ranks only: no actors, no HTTP");
+  verb.add_flag("--wait", arguments.waits, "send a step when the one before it has ended, not while it runs");
   verb.add_flag("--json", arguments.json, "one JSON object a line");
 }
 

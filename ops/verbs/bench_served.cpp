@@ -234,6 +234,7 @@ Result<Settings> settings_of(const ServedOptions& options) {
                             {"threads", std::to_string(options.threads)},
                             {"transport", "threads"},
                             {"lanes.max", std::to_string(options.lanes_max)},
+                            {"step.ahead", options.runs_ahead ? "1" : "0"},
                             {"draft.tokens", std::to_string(options.drafts)},
                             {"draft.lanes", std::to_string(options.lanes_max)},
                             {"api.host", "127.0.0.1"},

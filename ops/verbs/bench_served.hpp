@@ -17,7 +17,8 @@ struct ServedOptions {
   int ranks = 1;
   int threads = 0;
   int lanes_max = 8;
-  int drafts = 0;  // of every lane in every step: lanes whose drafts fail do not pause
+  int drafts = 0;          // of every lane in every step: lanes whose drafts fail do not pause
+  bool runs_ahead = true;  // a step is sent while the one before it runs
 };
 
 struct LoadOptions {
