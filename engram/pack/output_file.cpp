@@ -12,6 +12,11 @@
 #include <utility>
 
 namespace tandem::engram {
+namespace {
+
+constexpr int opening_attempts = 3;
+
+}  // namespace
 
 OutputFile::OutputFile(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {}
 
@@ -29,14 +34,23 @@ Error OutputFile::failure(const char* call) const {
 }
 
 Result<OutputFile> OutputFile::open(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  OutputFile file(descriptor, path);
-  if (descriptor < 0) return file.failure("open for writing");
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return file.failure("lock");
-    return Error{ErrorCode::unavailable, path.string(), "another process is writing it", ""};
+  const Error busy{ErrorCode::unavailable, path.string(), "another process is writing it", ""};
+  for (int attempt = 0; attempt < opening_attempts; ++attempt) {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    OutputFile file(descriptor, path);
+    if (descriptor < 0) return file.failure("open for writing");
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? busy : file.failure("lock");
+    if (file.has_its_name()) return file;
   }
-  return file;
+  return busy;
+}
+
+// Whoever had the lock before may have removed or renamed the file between the opening and the locking here.
+bool OutputFile::has_its_name() const {
+  struct stat own {
+  }, named{};
+  return ::fstat(descriptor_, &own) == 0 && ::lstat(path_.c_str(), &named) == 0 && own.st_ino == named.st_ino &&
+         own.st_dev == named.st_dev;
 }
 
 Result<OutputFile::Extent> OutputFile::extent() const {

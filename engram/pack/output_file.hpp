@@ -41,6 +41,7 @@ class OutputFile {
  private:
   OutputFile(int descriptor, std::filesystem::path path);
   Error failure(const char* call) const;
+  bool has_its_name() const;
 
   int descriptor_ = -1;
   std::filesystem::path path_;

@@ -317,8 +317,8 @@ Result<Message> Answerer::take_manifest(const Question& question) {
 
 Message Answerer::end_session() {
   save_receipts();
-  std::error_code in_use;
-  fs::remove(options_.folder / parts_folder_name, in_use);  // stays where something unfinished is in it
+  // The model is whole: what is unfinished and nobody sends is of other versions, and would fill the disk for ever.
+  if (all_incoming().empty()) IncomingFile::remove_parts(options_.folder);
   return Message{MessageKind::done};
 }
 

@@ -56,6 +56,16 @@ Result<void> make_folder(const fs::path& folder) {
   return Error{ErrorCode::io, folder.string(), failed.message(), "a folder that can be made"};
 }
 
+// Who writes a part holds its lock.
+void remove_unused(const fs::path& part_path, const fs::path& journal) {
+  std::error_code ignored;
+  if (!fs::exists(part_path, ignored)) return;
+  const auto part = engram::OutputFile::open(part_path);
+  if (!part) return;
+  fs::remove(journal, ignored);
+  fs::remove(part_path, ignored);
+}
+
 Result<void> set_modified(const fs::path& path, std::uint64_t modified_ns) {
   const auto seconds = static_cast<time_t>(modified_ns / 1'000'000'000);
   const timespec times[2] = {{0, UTIME_OMIT}, {seconds, static_cast<long>(modified_ns % 1'000'000'000)}};
@@ -137,12 +147,18 @@ Result<std::shared_ptr<IncomingFile>> IncomingFile::find(const fs::path& folder,
 
 void IncomingFile::remove_part(const fs::path& folder, const std::string& path) {
   const Places places = places_of(folder, path);
-  std::error_code ignored;
-  if (!fs::exists(places.part, ignored)) return;
-  const auto part = engram::OutputFile::open(places.part);
-  if (!part) return;
-  fs::remove(places.journal, ignored);
-  fs::remove(places.part, ignored);
+  remove_unused(places.part, places.journal);
+}
+
+void IncomingFile::remove_parts(const fs::path& folder) {
+  const fs::path parts = folder / parts_folder_name;
+  std::vector<fs::path> unfinished;
+  std::error_code failed;
+  for (fs::directory_iterator at(parts, failed), end; !failed && at != end; at.increment(failed)) {
+    if (at->path().extension() == ".part") unfinished.push_back(at->path());
+  }
+  for (const fs::path& part : unfinished) remove_unused(part, fs::path(part).replace_extension(".journal"));
+  fs::remove(parts, failed);
 }
 
 ChunkSet IncomingFile::chunks() const {
@@ -265,41 +281,39 @@ Result<void> IncomingFile::flush_journal() {
 }
 
 Result<gpu::FileReceipt> IncomingFile::finish(const std::string& sha256, const IsWorking& is_working) {
-  const auto ended = begin_finishing(sha256, is_working);
-  if (!ended) return ended.error();
-  if (*ended) return **ended;
-  const Finishing finishing(*this);
+  const Error stopped{ErrorCode::cancelled, identity_.path, "stopped while the file was waited for", ""};
+  std::optional<Finishing> finishing;  // ends after the lock
+  {
+    std::unique_lock lock(mutex_);
+    if (!wait_until(lock, is_working, [this] { return state_ != State::finishing; })) return stopped;
+    if (state_ == State::gone && receipt_ && receipt_->sha256 == sha256) return *receipt_;
+    if (auto begun = begin_finishing(); !begun) return begun.error();
+    finishing.emplace(*this);
+    if (!wait_until(lock, is_working, [this] { return writing_ == 0; })) return stopped;
+  }
   return compare(sha256, is_working);
 }
 
-// Waits until nobody else compares the file and no chunk is under way. Returns the receipt if the file has got its name
-// meanwhile; otherwise the caller has to compare it.
-Result<std::optional<gpu::FileReceipt>> IncomingFile::begin_finishing(const std::string& sha256,
-                                                                      const IsWorking& is_working) {
-  std::unique_lock lock(mutex_);
-  const auto wait_until = [&](const auto& is_so) {
-    while (!changed_.wait_for(lock, working_every, is_so)) {
-      lock.unlock();
-      const bool goes_on = !is_working || is_working(0);
-      lock.lock();
-      if (!goes_on) return false;
-    }
-    return true;
-  };
-  const Error stopped{ErrorCode::cancelled, identity_.path, "stopped while the file was waited for", ""};
-  if (!wait_until([this] { return state_ != State::finishing; })) return stopped;
-  if (state_ == State::gone) {
-    if (receipt_ && receipt_->sha256 == sha256) return receipt_;
-    return gone_error("a file that is finished or was thrown away");
+// Requires the lock, which is let go of meanwhile. False if the caller is told to stop.
+template <class IsSo>
+bool IncomingFile::wait_until(std::unique_lock<std::mutex>& lock, const IsWorking& is_working, IsSo is_so) {
+  while (!changed_.wait_for(lock, working_every, is_so)) {
+    lock.unlock();
+    const bool goes_on = !is_working || is_working(0);
+    lock.lock();
+    if (!goes_on) return false;
   }
+  return true;
+}
+
+// Requires the lock. From here on no chunk begins to be written.
+Result<void> IncomingFile::begin_finishing() {
+  if (state_ == State::gone) return gone_error("a file that is finished or was thrown away");
   if (!chunks_.is_complete())
     return gone_error(fmt::format("{} of {} chunks", chunks_.count(), chunks_.shape().count()));
-  if (auto opened = open_part(); !opened) return opened.error();
+  if (auto opened = open_part(); !opened) return opened;
   state_ = State::finishing;
-  if (wait_until([this] { return writing_ == 0; })) return std::optional<gpu::FileReceipt>{};
-  state_ = State::open;
-  changed_.notify_all();
-  return stopped;
+  return {};
 }
 
 // Nobody writes: the state forbids it.

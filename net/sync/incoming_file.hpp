@@ -52,6 +52,8 @@ class IncomingFile {
   static Result<std::shared_ptr<IncomingFile>> find(const std::filesystem::path& folder, IncomingIdentity identity);
   // Removes what is left of an unfinished file whose path has the right bytes by now, unless somebody writes it.
   static void remove_part(const std::filesystem::path& folder, const std::string& path);
+  // Removes what is left of all unfinished files that nobody writes, and the folder of parts if it is empty then.
+  static void remove_parts(const std::filesystem::path& folder);
 
   const IncomingIdentity& identity() const noexcept { return identity_; }
   // The chunks that need not be sent. Any thread.
@@ -96,7 +98,9 @@ class IncomingFile {
   Finished read_finished() const;
   Result<void> open_part();
   Result<void> flush_journal();
-  Result<std::optional<gpu::FileReceipt>> begin_finishing(const std::string& sha256, const IsWorking& is_working);
+  template <class IsSo>
+  bool wait_until(std::unique_lock<std::mutex>& lock, const IsWorking& is_working, IsSo is_so);
+  Result<void> begin_finishing();
   Result<gpu::FileReceipt> compare(const std::string& sha256, const IsWorking& is_working);
   Result<gpu::FileReceipt> publish(const std::string& sha256);
   void let_go(std::optional<gpu::FileReceipt> receipt);

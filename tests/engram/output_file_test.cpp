@@ -53,6 +53,17 @@ BOOST_AUTO_TEST_CASE(a_file_that_does_not_fit_takes_no_space) {
   BOOST_TEST(part.extent()->allocated == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_file_has_one_writer_and_a_new_one_after_its_name_was_given_away) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "part";
+  const auto first = OutputFile::open(path).value();
+  BOOST_TEST((OutputFile::open(path).error().code == ErrorCode::unavailable));
+  std::filesystem::remove(path);
+  const auto second = OutputFile::open(path);
+  BOOST_TEST(second.has_value());
+  BOOST_TEST((OutputFile::open(path).error().code == ErrorCode::unavailable));
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_grow_keeps_what_it_had) {
   const test::TemporaryFolder folder;
   auto part = OutputFile::open(folder.path() / "part").value();

@@ -137,6 +137,28 @@ BOOST_AUTO_TEST_CASE(a_part_goes_when_its_file_came_another_way) {
   BOOST_TEST(!std::filesystem::exists(folder.path() / parts_folder_name));
 }
 
+BOOST_AUTO_TEST_CASE(a_complete_copy_leaves_no_parts_of_other_versions_but_those_that_are_being_sent) {
+  const Folder folder;
+  Answerer answerer(receiving(folder));
+  const std::string content(2 * chunk_bytes_min, 'c');
+  const auto begin = [&](const std::string& path) {
+    BOOST_REQUIRE((ask(answerer, offer_of(path, content)).kind == MessageKind::have));
+    BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, path), content.substr(0, chunk_bytes_min)).kind ==
+                   MessageKind::stored));
+  };
+  answerer.connection_opened();
+  begin("of another version");
+  answerer.connection_closed();
+  answerer.connection_opened();
+  begin("sent by somebody else");
+  BOOST_TEST((ask(answerer, {MessageKind::end}).kind == MessageKind::done));
+  answerer.connection_closed();
+  BOOST_TEST(ask(answerer, offer_of("sent by somebody else", content)).state == "part");
+  Answerer later(receiving(folder));
+  BOOST_TEST((ask(later, {MessageKind::end}).kind == MessageKind::done));
+  BOOST_TEST(!std::filesystem::exists(folder.path() / parts_folder_name));
+}
+
 BOOST_AUTO_TEST_CASE(the_first_receiver_of_a_folder_removes_what_killed_ones_left) {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / parts_folder_name);
