@@ -21,9 +21,12 @@ using Kind = Verdict::Kind;
 // and a server that trickles is given up in bounded time.
 constexpr std::uint64_t progress_share = 64;
 
-// Errors that every other file would meet too.
-bool concerns_all(const Error& error) {
-  return error.code == ErrorCode::resource || error.code == ErrorCode::bad_config || error.code == ErrorCode::io;
+// Errors that every other file would meet too: those of the disk, a refused token, and what is wrong with the server
+// itself, on which all files hang: its certificate is refused.
+bool concerns_all(const Error& error, const Url& file) {
+  const bool is_servers = error.code == ErrorCode::mismatch && error.where == file.host_field();
+  return is_servers || error.code == ErrorCode::resource || error.code == ErrorCode::bad_config ||
+         error.code == ErrorCode::io;
 }
 
 // Opens the part file, in a folder that is made if it is missing.
@@ -280,7 +283,7 @@ void Downloader::settle(FileTask& file) {
 void Downloader::give_up(FileTask& file, const Error& error) {
   if (file.is_settled || error.code == ErrorCode::cancelled) return;
   file.drop_pending();  // what is in flight may still end well, and be of use to the next run
-  const bool ends_all = concerns_all(error);
+  const bool ends_all = concerns_all(error, file.job.url);
   const bool is_last = settled_ + 1 == files_.size();
   // The first error is the caller's to tell, at the end, which may be hours away.
   if (first_error_ || !(ends_all || is_last)) say(error.message() + (ends_all || is_last ? "" : "; the others go on"));

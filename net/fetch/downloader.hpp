@@ -4,7 +4,7 @@
 // again by its worker with growing waits; a server that sends the whole file instead of a piece is asked once more
 // before the file is taken as a whole; a file that changed on the server or has the wrong hash starts over, twice; a
 // file that cannot be had is given up while the others go on. Only what concerns all files ends the whole: a full disk,
-// a refused token.
+// a refused token or certificate.
 #pragma once
 
 #include <string>

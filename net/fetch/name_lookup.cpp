@@ -29,8 +29,7 @@ struct SettleQuestion {
   void operator()(Question* question) const {
     // One that is being answered cannot be called back: the library keeps writing into it, and it is left to the
     // library. There are at most as many of them as attempts.
-    if (::gai_error(&question->request) == EAI_INPROGRESS && ::gai_cancel(&question->request) == EAI_NOTCANCELED)
-      return;
+    if (::gai_cancel(&question->request) == EAI_NOTCANCELED) return;
     const std::unique_ptr<Question> owner(question);
     if (owner->request.ar_result != nullptr) ::freeaddrinfo(owner->request.ar_result);
   }
@@ -54,6 +53,14 @@ Result<OpenQuestion> ask(const Url& url) {
   const int failed = ::getaddrinfo_a(GAI_NOWAIT, requests, 1, nullptr);
   if (failed != 0) return lookup_error(url, ErrorCode::unavailable, ::gai_strerror(failed));
   return question;
+}
+
+// Returns the outcome, or EAI_INPROGRESS. The state alone may be seen before the answer that was written ahead of it;
+// that the question has left the library's queue is told under the lock under which it left.
+int state_of(Question& question) {
+  const int state = ::gai_error(&question.request);
+  const bool is_settled = state != EAI_INPROGRESS && ::gai_cancel(&question.request) == EAI_ALLDONE;
+  return is_settled ? state : EAI_INPROGRESS;
 }
 
 Endpoints endpoints_of(const addrinfo* list) {
@@ -88,7 +95,7 @@ Awaitable<Result<Endpoints>> look_up(const Url& url, milliseconds limit) {
   for (milliseconds pause = first_pause;; pause = std::min(2 * pause, pause_max)) {
     if (std::chrono::steady_clock::now() >= deadline)
       co_return lookup_error(url, ErrorCode::timeout, "no answer within the limit");
-    const int state = ::gai_error(&(*question)->request);
+    const int state = state_of(**question);
     if (state == 0) break;
     if (state != EAI_INPROGRESS) co_return lookup_error(url, ErrorCode::unavailable, ::gai_strerror(state));
     co_await wait_for(pause);

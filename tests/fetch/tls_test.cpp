@@ -79,6 +79,19 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_nobody_vouches_for_is_refused_at_once) {
   BOOST_TEST(target.announced.empty());  // no second attempt
 }
 
+// The list came another way, so the first file is the first to meet it; the others would meet it too.
+BOOST_AUTO_TEST_CASE(a_refused_certificate_ends_the_whole_at_the_first_file) {
+  SelfSigned identity("IP:127.0.0.1");
+  FaultyServer server(identity.context());
+  const Contents many{{"a", "1"}, {"b", "2"}, {"c", "3"}};
+  Target target(server.url("/model"));
+  target.write("list.json", gpu::to_json(manifest_of(many)));
+  target.options.manifest_file = target.path("list.json");
+  target.options.limits.connections = 1;
+  BOOST_TEST((target.fetch_fails().code == ErrorCode::mismatch));
+  BOOST_TEST(target.announced.empty(), target.announced);
+}
+
 BOOST_AUTO_TEST_CASE(another_hosts_or_an_old_certificate_is_refused) {
   SelfSigned other("DNS:example.org");
   SelfSigned old("IP:127.0.0.1", -3600);
