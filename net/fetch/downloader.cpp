@@ -71,7 +71,6 @@ class Downloader {
   Awaitable<void> fetch_piece(FileTask& file, PieceAttempt& attempt);
   Awaitable<bool> keep_calm(const FileTask& file, const Piece& piece);
   Awaitable<bool> ask_for_part_again(FileTask& file, Piece& piece, const Verdict& verdict, Backoff& backoff);
-  Awaitable<void> wait_and_retry(const Error& reason, std::chrono::milliseconds wait);
   Awaitable<bool> retry(FileTask& file, const Verdict& verdict, Backoff& backoff);
   Awaitable<void> finish_piece(FileTask& file, const Piece& piece);
   Awaitable<void> start_over(FileTask& file, const Error& reason);
@@ -184,19 +183,16 @@ Awaitable<bool> Downloader::ask_for_part_again(FileTask& file, Piece& piece, con
   if (file.is_settled) co_return false;  // another piece of it was given up
   const auto wait = backoff.next();
   if (wait && (++piece.wholes == 1 || file.has_parts)) {
-    co_await wait_and_retry(verdict.error, *wait);
+    ++report_.retries;
+    // A server that never sends parts would have this said for every piece.
+    if (file.has_parts) say(fmt::format("{}; trying again in {} ms", verdict.error.message(), wait->count()));
+    co_await wait_for(*wait);
     co_return true;
   }
   say(fmt::format("{}: the server sends no parts of it: one connection for the whole", file.job.entry.path));
   file.is_whole = true;
   co_await reset(file);
   co_return false;
-}
-
-Awaitable<void> Downloader::wait_and_retry(const Error& reason, std::chrono::milliseconds wait) {
-  ++report_.retries;
-  say(fmt::format("{}; trying again in {} ms", reason.message(), wait.count()));
-  co_await wait_for(wait);
 }
 
 FetchProgress Downloader::progress() const {
@@ -218,8 +214,10 @@ Awaitable<bool> Downloader::retry(FileTask& file, const Verdict& verdict, Backof
     give_up(file, error);
     co_return false;
   }
+  ++report_.retries;
+  say(fmt::format("{}; trying again in {} ms", verdict.error.message(), wait->count()));
   if (verdict.wait) calm_until_ = std::max(calm_until_, Clock::now() + *wait);
-  co_await wait_and_retry(verdict.error, *wait);
+  co_await wait_for(*wait);
   co_return true;
 }
 
