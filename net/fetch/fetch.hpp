@@ -1,7 +1,7 @@
 // fetch: a model folder, from a server, whole and right. The one entry of this folder.
 //
-//   lock the folder  ->  list the files (one revision)  ->  is there room?  ->  fetch what is missing  ->  join parts
-//   ->  write tandem-manifest.json
+//   lock the folder  ->  list the files (one revision)  ->  clear away what is no longer wanted of unfinished files
+//   ->  is there room?  ->  fetch what is missing  ->  join parts  ->  write tandem-manifest.json
 //
 // May be ended at any time, by a signal, a kill or a power cut, and called again: only segments in flight are lost.
 #pragma once
