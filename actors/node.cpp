@@ -102,6 +102,11 @@ class Head final : public HeadNode {
     door_.reception = spawn_reception(system_, scheduler_, &board_);
     for (const caf::strong_actor_ptr& ptr : everyone()) door_.inspected.push_back(caf::actor_cast<caf::actor>(ptr));
     introduce_scheduler(supervisor_, scheduler_);
+    introduce_vital(supervisor_, "scheduler", caf::actor_cast<caf::actor>(scheduler_));
+    introduce_vital(supervisor_, "prefill", caf::actor_cast<caf::actor>(prefill_));
+    introduce_vital(supervisor_, "decode", caf::actor_cast<caf::actor>(decode_));
+    introduce_vital(supervisor_, "memory guard", caf::actor_cast<caf::actor>(guard_));
+    introduce_vital(supervisor_, "reception", caf::actor_cast<caf::actor>(door_.reception));
     caf::anon_send(supervisor_, start_atom::value);
     return {};
   }

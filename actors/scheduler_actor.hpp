@@ -38,7 +38,7 @@ using StepObserver = std::function<void(const StepTrace& trace, const gpu::StepP
 struct SchedulerPeers {
   prefill_actor prefill;
   decode_actor decode;
-  caf::actor supervisor;  // told (ranks_down, reason) when a step fails; may be empty in tests
+  caf::actor supervisor;  // told (ranks_down, run id, reason) when a step fails; may be empty in tests
   SnapshotBoard* board = nullptr;
   StepObserver on_step;  // may be empty
 };

@@ -121,7 +121,7 @@ void SchedulerState::execute() {
 void SchedulerState::on_step_error(std::uint64_t of_epoch, const std::string& who, const caf::error& error) {
   if (of_epoch != epoch) return;
   const std::string reason = who + ": " + self->system().render(error);
-  if (peers.supervisor) caf::anon_send(peers.supervisor, ranks_down_atom::value, reason);
+  if (peers.supervisor) caf::anon_send(peers.supervisor, ranks_down_atom::value, ranks.run_id, reason);
   on_ranks_down(reason);
 }
 

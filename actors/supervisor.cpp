@@ -30,6 +30,7 @@ struct SupervisorState {
   bool is_stopping = false;
   bool is_fatal = false;
   bool is_backing_off = false;
+  std::map<caf::actor_addr, std::string> vital;  // actors that nothing replaces, by name
   std::chrono::milliseconds delay{0};
   std::vector<std::shared_ptr<RankControl>> controls;             // local ranks of this generation
   std::set<caf::actor_addr> locals;                               // local rank workers that have not ended yet
@@ -184,6 +185,8 @@ void on_rank_state(Self self, const RankState& report, const caf::actor& worker)
 
 void on_down(Self self, const caf::down_msg& down) {
   SupervisorState& state = self->state;
+  if (const auto vital = state.vital.find(down.source); vital != state.vital.end())
+    return die(self, 1, fmt::format("the {} actor ended: {}", vital->second, self->system().render(down.reason)));
   if (state.locals.erase(down.source) > 0) {
     // A worker that ends without having reported `failed` (killed, exception in CAF) still takes its generation with
     // it.
@@ -230,7 +233,7 @@ std::string refusal_of(const SupervisorState& state, const Hello& hello) {
 // for the first one may be dead without our knowing it yet.
 bool is_taken(const SupervisorState& state, const Hello& hello, const caf::actor& node) {
   const auto holder = state.nodes.find(hello.rank);
-  return (holder != state.nodes.end() && holder->second != node) || state.hellos.contains(hello.rank);
+  return holder != state.nodes.end() && holder->second != node;
 }
 
 caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor& node) {
@@ -243,7 +246,10 @@ caf::result<Assignment> on_hello(Self self, const Hello& hello, const caf::actor
     return caf::make_error(caf::sec::runtime_error, fmt::format("rank {} is taken by another node", hello.rank));
   auto promise = self->make_response_promise<Assignment>();
   if (state.nodes.emplace(hello.rank, node).second) self->monitor(node);
-  state.hellos.emplace(hello.rank, promise);
+  // A node that says hello again no longer listens to the answer of the first one.
+  if (const auto earlier = state.hellos.find(hello.rank); earlier != state.hellos.end())
+    earlier->second.deliver(caf::make_error(caf::sec::runtime_error, "a later hello took its place"));
+  state.hellos.insert_or_assign(hello.rank, promise);
   try_start(self);
   return promise;
 }
@@ -267,13 +273,19 @@ caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard*
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   return {
       [self](submit_atom, const scheduler_actor& scheduler) { self->state.scheduler = scheduler; },
+      [self](vital_atom, const std::string& name, const caf::actor& actor) {
+        self->monitor(actor);
+        self->state.vital.emplace(actor.address(), name);
+      },
       [self](start_atom) { try_start(self); },
       [self](tick_atom) {
         self->state.is_backing_off = false;
         try_start(self);
       },
       [self](rank_state_atom, const RankState& state, const caf::actor& worker) { on_rank_state(self, state, worker); },
-      [self](ranks_down_atom, const std::string& reason) { lose_group(self, exit_peer_lost, reason); },
+      [self](ranks_down_atom, const std::string& run_id, const std::string& reason) {
+        if (run_id == self->state.roster.run_id()) lose_group(self, exit_peer_lost, reason);
+      },
       [self](lost_atom, const std::string& reason) { die(self, exit_peer_lost, reason); },
       [self](hello_atom, const Hello& hello, const caf::actor& node) { return on_hello(self, hello, node); },
       [self](drain_atom) { on_drain(self); },
@@ -289,6 +301,10 @@ caf::actor spawn_supervisor(caf::actor_system& system, NodeOptions options, Snap
 
 void introduce_scheduler(const caf::actor& supervisor, const scheduler_actor& scheduler) {
   caf::anon_send(supervisor, submit_atom::value, scheduler);
+}
+
+void introduce_vital(const caf::actor& supervisor, const std::string& name, const caf::actor& actor) {
+  caf::anon_send(supervisor, vital_atom::value, name, actor);
 }
 
 }  // namespace tandem::actors

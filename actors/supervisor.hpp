@@ -11,12 +11,15 @@
 
 namespace tandem::actors {
 
-// Answers (start), (rank_state, RankState, worker), (ranks_down, reason), (lost, reason): the recovery window passed,
-// (hello, Hello, node) -> Assignment, (drain): it quits when its rank workers have ended, (inspect). `board` outlives
-// the actor system.
+// Answers (start), (rank_state, RankState, worker), (ranks_down, run id, reason), (lost, reason): the recovery window
+// passed, (hello, Hello, node) -> Assignment, (drain): it quits when its rank workers have ended, (inspect). `board`
+// outlives the actor system.
 caf::actor spawn_supervisor(caf::actor_system& system, NodeOptions options, SnapshotBoard* board);
 
 // Gives the supervisor the scheduler that is told about the ranks; sent once, before (start).
 void introduce_scheduler(const caf::actor& supervisor, const scheduler_actor& scheduler);
+
+// Names an actor whose end is the node's: requests would wait for it for ever. on_fatal hears of it, with exit code 1.
+void introduce_vital(const caf::actor& supervisor, const std::string& name, const caf::actor& actor);
 
 }  // namespace tandem::actors

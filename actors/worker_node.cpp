@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <caf/io/all.hpp>
+#include <utility>
 
 #include "actors/rank_worker.hpp"
 #include "gpu/comm/tcp_communicator.hpp"
@@ -27,6 +28,10 @@ struct WorkerState {
   std::string run_id;
   std::string last_reason;  // of the wait; logged when it changes
   bool is_stopping = false;
+  bool is_retry_due = false;  // a tick is on its way
+  // The one search for a head that counts: what an earlier one still hears (a hello to a head that is gone) is ignored.
+  std::uint64_t search = 0;
+  bool is_searching = false;  // connecting, or waiting for the answer to a hello
   std::chrono::steady_clock::time_point head_lost{};
 };
 
@@ -40,6 +45,9 @@ void die(Self self, int exit_code, const std::string& reason) {
 
 void retry_later(Self self, const std::string& why) {
   WorkerState& state = self->state;
+  state.is_searching = false;
+  ++state.search;
+  if (std::exchange(state.is_retry_due, true)) return;
   if (state.last_reason != why) spdlog::info("waiting for the head: {}", why);
   state.last_reason = why;
   if (self->clock().now() - state.head_lost > state.options.head_timeout)
@@ -51,6 +59,8 @@ void retry_later(Self self, const std::string& why) {
 
 void run_rank(Self self, const Assignment& assignment) {
   WorkerState& state = self->state;
+  state.is_searching = false;
+  if (state.is_stopping || state.worker) return;
   if (!assignment.refusal.empty()) return die(self, exit_usage, "the head refuses this rank: " + assignment.refusal);
   spdlog::info("rank {} joins run {} of {} ranks", state.options.rank, assignment.run_id, assignment.ranks);
   state.run_id = assignment.run_id;
@@ -74,31 +84,46 @@ void run_rank(Self self, const Assignment& assignment) {
   self->send(state.worker, start_atom::value);
 }
 
+// Runs `act` unless the search that it belongs to was given up meanwhile.
+template <class Act>
+auto of_this_search(Self self, Act act) {
+  return [self, act, search = self->state.search](auto&... news) {
+    if (search == self->state.search) act(news...);
+  };
+}
+
 void say_hello(Self self) {
   WorkerState& state = self->state;
   const NodeOptions& node = state.options.node;
+  const auto on_assignment = of_this_search(self, [self](Assignment& assignment) { run_rank(self, assignment); });
+  const auto on_error = of_this_search(self, [self](caf::error& e) { retry_later(self, self->system().render(e)); });
   Hello hello{protocol_version, node.build_id, node.config_hash, node.settings, state.options.rank};
   self->request(state.head, hello_timeout, hello_atom::value, hello, caf::actor_cast<caf::actor>(self))
-      .then([self](const Assignment& assignment) { run_rank(self, assignment); },
-            [self](caf::error& error) { retry_later(self, self->system().render(error)); });
+      .then([on_assignment](Assignment& assignment) { on_assignment(assignment); },
+            [on_error](caf::error& error) { on_error(error); });
+}
+
+void meet(Self self, const caf::strong_actor_ptr& head) {
+  if (!head) return retry_later(self, "no supervisor is published there");
+  self->state.head = caf::actor_cast<caf::actor>(head);
+  self->monitor(self->state.head);
+  say_hello(self);
 }
 
 void connect(Self self) {
   WorkerState& state = self->state;
-  if (state.is_stopping || state.worker) return;
+  if (state.is_stopping || state.worker || state.is_searching) return;
+  state.is_searching = true;
   if (state.head) return say_hello(self);
+  const auto on_found = of_this_search(self, [self](caf::strong_actor_ptr& head) { meet(self, head); });
+  const auto on_error = of_this_search(self, [self](caf::error& e) { retry_later(self, self->system().render(e)); });
   // The middleman's own actor connects, so that no thread of the scheduler waits for a TCP handshake.
   const auto port = static_cast<std::uint16_t>(state.options.node.rendezvous_port + 1);
   self->request(self->system().middleman().actor_handle(), std::chrono::seconds(10), caf::connect_atom::value,
                 state.options.node.fabric_host, port)
-      .then(
-          [self](const caf::node_id&, caf::strong_actor_ptr& ptr, const std::set<std::string>&) {
-            if (!ptr) return retry_later(self, "no supervisor is published there");
-            self->state.head = caf::actor_cast<caf::actor>(ptr);
-            self->monitor(self->state.head);
-            say_hello(self);
-          },
-          [self](caf::error& error) { retry_later(self, self->system().render(error)); });
+      .then([on_found](const caf::node_id&, caf::strong_actor_ptr& head,
+                       const std::set<std::string>&) { on_found(head); },
+            [on_error](caf::error& error) { on_error(error); });
 }
 
 void stop_rank(Self self, const std::string& reason) {
@@ -137,7 +162,10 @@ caf::behavior worker_behavior(Self self, WorkerNodeOptions options) {
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   return {
       [self](start_atom) { connect(self); },
-      [self](tick_atom) { connect(self); },
+      [self](tick_atom) {
+        self->state.is_retry_due = false;
+        connect(self);
+      },
       [self](reset_atom, const std::string& run_id) {
         if (run_id == self->state.run_id) stop_rank(self, "the head ended this generation");
       },

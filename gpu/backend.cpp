@@ -8,6 +8,13 @@
 
 namespace tandem::gpu {
 
+bool has_backend(std::string_view name) noexcept {
+#if defined(TANDEM_HAVE_CUDA)
+  if (name == "cuda") return true;
+#endif
+  return name == "cpu";
+}
+
 Result<std::unique_ptr<Ops>> make_ops(const BackendOptions& options) {
   if (options.name == "cpu") return make_cpu_ops(options.threads, options.order);
   if (options.name != "cuda") {
@@ -16,7 +23,7 @@ Result<std::unique_ptr<Ops>> make_ops(const BackendOptions& options) {
 #if defined(TANDEM_HAVE_CUDA)
   return make_cuda_ops({});
 #else
-  return Error{ErrorCode::unavailable, "backend", "cuda", "a build with TANDEM_CUDA=ON"};
+  return Error{ErrorCode::bad_config, "backend", "cuda", "a build with TANDEM_CUDA=ON"};
 #endif
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engram/error.hpp"
 #include "gpu/ops.hpp"
@@ -15,7 +16,10 @@ struct BackendOptions {
   SumOrder order = SumOrder::lanes;  // of the CPU backend; a device has the lanes' order only
 };
 
-// Errors: invalid_argument (unknown name), unavailable (not in this build, or no device), resource (device memory).
+// Whether this build has the backend of that name.
+bool has_backend(std::string_view name) noexcept;
+
+// Errors: invalid_argument (unknown name), bad_config (not in this build), resource (no usable device, device memory).
 Result<std::unique_ptr<Ops>> make_ops(const BackendOptions& options);
 
 }  // namespace tandem::gpu

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "gpu/backend.hpp"
 #include "gpu/config.hpp"
 #include "gpu/kv_record.hpp"
 #include "net/http/key_file.hpp"
@@ -179,6 +180,8 @@ Result<void> check_together(const Settings& settings) {
   const std::int64_t rows = (settings.integer("draft.tokens") + 1) * settings.integer("lanes.max");
   if (settings.integer("step.rows") < rows)
     return bad_setting(settings, "step.rows", fmt::format("at least lanes.max x (draft.tokens + 1) = {}", rows));
+  if (!gpu::has_backend(settings.text("model.backend")))
+    return bad_setting(settings, "model.backend", "cpu, or a build with TANDEM_CUDA=ON");
   const std::int64_t http = settings.integer("api.port"), tensors = settings.integer("rdv.port");
   if (settings.text("transport") == "tcp" && (http == tensors || http == tensors + 1))
     return bad_setting(settings, "api.port",

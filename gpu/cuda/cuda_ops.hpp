@@ -15,7 +15,7 @@ struct CudaOptions {
 };
 
 // Returns a backend on one device. Tensors are f32 (i32 for ids, i64 for masks) in the memory of the returned Ops,
-// which must outlive every Buffer of it. One thread calls it at a time. Errors: unavailable (no usable device),
+// which must outlive every Buffer of it. One thread calls it at a time. Errors: resource (no usable device),
 // resource.
 Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options);
 

@@ -8,7 +8,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 Error refused(int device, const std::string& why) {
-  return Error{ErrorCode::unavailable, "CUDA device " + std::to_string(device), why, "a usable device"};
+  return Error{ErrorCode::resource, "CUDA device " + std::to_string(device), why, "a usable device"};
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class Stream {
  public:
   static constexpr int sides = 2;
 
-  // Opens a stream on device number `device`. Errors: unavailable (no driver, no such device, or one that the kernels
+  // Opens a stream on device number `device`. Errors: resource (no driver, no such device, or one that the kernels
   // were not compiled for).
   static Result<std::unique_ptr<Stream>> open(int device);
   ~Stream();

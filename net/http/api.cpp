@@ -114,7 +114,10 @@ Awaitable<void> Api::serve(Exchange& exchange) {
     const ApiError error{500, fmt::format("internal error, request {}", exchange.request().id), "", "internal_error",
                          0};
     Response response = error_response(error);
-    if (!exchange.has_begun()) co_await exchange.respond(std::move(response));
+    if (exchange.has_begun())
+      exchange.drop();  // an answer that broke off must not be taken for a whole one
+    else
+      co_await exchange.respond(std::move(response));
   }
   context_.counters.count_response(match.name, status);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -46,17 +46,20 @@ ChatAnswer::ChatAnswer(const ApiContext& context, const ChatJob& job, Exchange& 
 Awaitable<ChatOutcome> ChatAnswer::ask() {
   for (int choice = 0; choice < job_.fields.choices; ++choice)
     generation_.submit(generation_request(context_, job_, choice, exchange_.request().id));
-  std::size_t accepted = 0;
-  while (accepted < choices_.size()) {
+  std::vector<bool> has_news(choices_.size());
+  bool was_never_accepted = false;  // a choice ended without a word before it
+  while (std::ranges::find(has_news, false) != has_news.end()) {
     co_await generation_.wait(context_.options.keepalive);
     InboxNews news = generation_.take();
     if (const auto outcome = judge(news)) co_return *outcome;
-    for (const ChoiceNews& choice : news.choices) {
-      if (!choice.accepted) continue;
-      prompt_tokens_ = *choice.accepted;
-      ++accepted;
+    for (std::size_t index = 0; index < choices_.size(); ++index) {
+      const ChoiceNews& choice = news.choices[index];
+      if (choice.accepted) prompt_tokens_ = *choice.accepted;
+      if (choice.finished && !choice.accepted && !has_news[index]) was_never_accepted = true;
+      if (choice.accepted || choice.finished) has_news[index] = true;
     }
     feed(news);
+    if (was_never_accepted && has_failed()) co_return ChatOutcome::failed;
   }
   co_return ChatOutcome::complete;
 }
@@ -67,7 +70,7 @@ Awaitable<ChatOutcome> ChatAnswer::stream() {
   for (std::size_t choice = 0; choice < choices_.size(); ++choice) out += writer_.role_chunk(choice, usage());
   for (auto last_sent = Clock::now();;) {
     // After a failure, what was generated before it is delivered first.
-    const auto failed = std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); });
+    const bool failed = has_failed();
     out += chunks();
     // Tokens may come for minutes without a byte for the client: hidden reasoning, a call that is being gathered.
     if (out.empty() && Clock::now() - last_sent >= keepalive) out = keepalive_comment;
@@ -88,8 +91,7 @@ Awaitable<ChatOutcome> ChatAnswer::stream() {
 Awaitable<ChatOutcome> ChatAnswer::gather() {
   for (;;) {
     gather_events();
-    if (std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); }))
-      co_return ChatOutcome::failed;
+    if (has_failed()) co_return ChatOutcome::failed;
     if (is_complete()) co_return ChatOutcome::complete;
     co_await generation_.wait(context_.options.keepalive);
     InboxNews news = generation_.take();
@@ -155,6 +157,10 @@ void ChatAnswer::gather_events() {
     entries += fresh;
     for (const text::Event& event : choices_[index]->take_events()) messages_[index].add(event);
   }
+}
+
+bool ChatAnswer::has_failed() const {
+  return std::ranges::any_of(choices_, [](const auto& choice) { return choice->has_failed(); });
 }
 
 bool ChatAnswer::is_complete() const {

@@ -45,6 +45,7 @@ class ChatAnswer {
   void feed(InboxNews& news);
   std::string chunks();
   void gather_events();
+  bool has_failed() const;
   bool is_complete() const;
   ChatUsage usage() const;
   ChatOutcome leave();

@@ -94,6 +94,8 @@ struct Listener::Parts {
 
   Awaitable<void> accept_loop();
   void admit(tcp::socket socket);
+  // A connection that cannot be set up (memory above all) is dropped; accepting goes on.
+  void admit_guarded(tcp::socket socket) noexcept;
   void open(const tcp::endpoint& endpoint, error_code& error);
 
   Service& service;
@@ -150,7 +152,7 @@ Awaitable<void> Listener::Parts::accept_loop() {
   for (std::size_t next = 0;; next = (next + 1) % io.size()) {
     auto [error, socket] = co_await acceptor->async_accept(io[next]->context, as_result);
     if (!error) {
-      admit(std::move(socket));
+      admit_guarded(std::move(socket));
       continue;
     }
     if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) co_return;
@@ -170,6 +172,14 @@ void Listener::Parts::admit(tcp::socket socket) {
     else
       connection->turn_away();
   });
+}
+
+void Listener::Parts::admit_guarded(tcp::socket socket) noexcept {
+  try {
+    admit(std::move(socket));
+  } catch (const std::exception& failure) {
+    spdlog::error("a connection could not be set up: {}", failure.what());
+  }
 }
 
 std::size_t Listener::stop(std::chrono::milliseconds patience) {

@@ -93,10 +93,15 @@ Awaitable<std::optional<ReadRefusal>> RequestReader::read_head(Request& request)
 // Beast's own loop for heads would do, but for the raw bytes: folded lines can only be seen before they are parsed.
 Awaitable<error_code> RequestReader::fill_head(FoldWatch& folds) {
   folds.see(as_text(buffer_));
-  for (;;) {
+  for (std::size_t head_bytes = 0;;) {
     error_code error;
-    buffer_.consume(parser_->put(buffer_.data(), error));
-    if (parser_->is_header_done()) co_return error_code{};
+    const std::size_t parsed = parser_->put(buffer_.data(), error);
+    buffer_.consume(parsed);
+    head_bytes += parsed;
+    const bool is_done = parser_->is_header_done();
+    // The parser's own limit looks at one piece of the head at a time.
+    if (head_bytes + (is_done ? 0 : buffer_.size()) > limits_.header_bytes) co_return beast_http::error::header_limit;
+    if (is_done) co_return error_code{};
     if (error && error != beast_http::error::need_more) co_return error;
     const std::size_t room = boost::beast::read_size(buffer_, read_bytes);
     if (room == 0) co_return beast_http::error::buffer_overflow;

@@ -164,9 +164,9 @@ void add_options(CLI::App& verb, Arguments& arguments) {
   verb.add_option("--numerics", arguments.numerics, "serve, s32 or noq8")->capture_default_str();
   verb.add_option("--ranks", arguments.ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
   verb.add_option("--threads", arguments.threads, "compute threads of one rank; 0 = cores / ranks")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1024));
   verb.add_option("--prompt", arguments.prompt, "prompt tokens; served: at most a quarter of the context")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   verb.add_option("--decode", arguments.decode, "tokens generated per lane of bare ranks")
       ->check(CLI::Range(16, 1 << 20))

@@ -280,7 +280,7 @@ void add_quantize(CLI::App& app, Run& run) {
   verb->add_flag("--packed-only", options.packed_only, "leave native tensors in the model folder and refer to it");
   verb->add_option("--only", options.only, "pack only matrices whose names begin like this; implies --packed-only");
   add_calibration(*verb, *arguments);
-  verb->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", arguments->threads, "compute threads; 0 = all cores")->check(CLI::Range(0, 1024));
   verb->add_flag("--json", arguments->json, "progress and result as JSON lines");
   verb->callback([arguments, &run] { run = [arguments] { return quantize(*arguments); }; });
 }

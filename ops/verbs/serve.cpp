@@ -47,7 +47,7 @@ std::variant<std::optional<InstanceLock>, int> claim(const Settings& settings) {
   auto lock = InstanceLock::take(file, identity);
   if (!lock) return fail(exit_failed, lock.error().message());
   if (ask_configuration(host, port) == identity)
-    return fail(exit_already_running, fmt::format("this configuration already runs at http://{}:{}", host, port));
+    return fail(exit_already_running, fmt::format("this configuration already runs and answers at port {}", port));
   if (*lock) return std::move(*lock);
   if (InstanceLock::read_identity(file) == identity)
     return fail(exit_already_running,
@@ -118,8 +118,9 @@ Result<Server> start(const Settings& settings, ProcessSignals& signals, const ne
     stop(server);
     return port.error();
   }
-  spdlog::info("listening on http://{}:{} (at most {} connections)", settings.text("api.host"), *port,
-               server.http->connections_max());
+  const std::string host = settings.text("api.host");
+  spdlog::info("listening on http://{}:{} (at most {} connections)",
+               host.find(':') == std::string::npos ? host : "[" + host + "]", *port, server.http->connections_max());
   return server;
 }
 

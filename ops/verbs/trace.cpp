@@ -68,9 +68,9 @@ void add_trace(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   verb->add_option("--chunk", options.chunk, "rows of a prefill chunk; without it the whole prompt is one")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   verb->add_option("--ranks", options.ranks, "ranks, as threads of this process")->check(CLI::Range(1, 64));
-  verb->add_option("--threads", options.threads, "compute threads; 0 = all cores")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", options.threads, "compute threads; 0 = all cores")->check(CLI::Range(0, 1024));
   verb->add_flag("--layers", options.layers, "write every layer's tensors as well");
   verb->add_option("--spec", options.spec, "verify K drafts a step and write them")
       ->check(CLI::Range(0, 5))

@@ -19,6 +19,14 @@ int work(const DeploymentFlags& flags, int rank) {
     spdlog::error("{}", settings.error().message());
     return exit_usage;
   }
+  if (settings->text("transport") != "tcp") {
+    spdlog::error("transport: {}, expected tcp: ranks as threads need no worker", settings->text("transport"));
+    return exit_usage;
+  }
+  if (rank >= settings->integer("ranks")) {
+    spdlog::error("--rank: {}, expected 1 to {}", rank, settings->integer("ranks") - 1);
+    return exit_usage;
+  }
   actors::WorkerNodeOptions options;
   auto node = node_options(*settings);
   if (!node) {

@@ -71,11 +71,11 @@ BOOST_AUTO_TEST_CASE(memory_that_does_not_exist_is_an_error_that_stays) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_device_that_does_not_exist_is_unavailable) {
+BOOST_AUTO_TEST_CASE(a_device_that_does_not_exist_is_named) {
   if (!has_device()) return;
   const auto ops = make_cuda_ops({1000});
   BOOST_REQUIRE(!ops.has_value());
-  BOOST_TEST((ops.error().code == ErrorCode::unavailable));
+  BOOST_TEST((ops.error().code == ErrorCode::resource));
 }
 
 BOOST_AUTO_TEST_CASE(warm_steps_allocate_nothing) {

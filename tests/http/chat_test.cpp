@@ -175,6 +175,34 @@ BOOST_AUTO_TEST_CASE(an_error_after_the_head_is_an_event_and_then_done) {
   BOOST_TEST(joined(events, "content") == "part");
 }
 
+BOOST_AUTO_TEST_CASE(an_end_without_acceptance_is_an_error_with_its_status) {
+  door.script = Script{};
+  door.script->is_accepted = false;
+  door.script->reason = actors::FinishReason::error;
+  door.script->error_code = "internal_error";
+  door.script->error = "the scheduler did not answer";
+  for (const char* stream : {"", R"(,"stream":true)", R"(,"n":3)"}) {
+    const Answer answer = chat(chat_body(stream));
+    BOOST_TEST(answer.status == 500);
+    BOOST_TEST(string_at(json_of(answer.body), "error.code") == "internal_error", answer.body);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_breaks_inside_ends_the_connection_and_not_as_a_whole_answer) {
+  door.breaks_on_complete = true;
+  HttpClient client = connect();
+  client.send(post_text("/v1/chat/completions", chat_body(R"(,"stream":true,"stop":"END","enable_thinking":false)")));
+  BOOST_TEST(client.read_head().status == 200);
+  client.read_event();
+  door.emit(0, tokens_of("one END two"));
+  std::string last;
+  for (std::string event = client.read_event(); !event.empty(); event = client.read_event()) last = event;
+  BOOST_TEST(last != "data: [DONE]\n\n");
+  BOOST_TEST(client.is_closed_by_server());
+  door.breaks_on_complete = false;
+  BOOST_TEST(get("/livez").status == 200);
+}
+
 BOOST_AUTO_TEST_CASE(refusals_of_the_actors_become_statuses) {
   struct Case {
     actors::RejectReason reason;

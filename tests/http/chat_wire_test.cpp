@@ -1,5 +1,6 @@
 // The exact bytes of a stream, against bodies that five client libraries were seen to read.
 #include "net/http/chat_writer.hpp"
+#include "net/http/error_body.hpp"
 #include "tests/build_paths.hpp"
 #include "tests/http/server_fixture.hpp"
 
@@ -37,10 +38,12 @@ ChatWriter wire_writer(bool includes_usage) {
   return ChatWriter{frame, false};
 }
 
-// The golden script through the writer; one call of event_chunks a piece, as when each arrives in its own step.
-std::string written(bool includes_usage, const std::vector<Event>& tail, bool has_calls) {
+constexpr ChatUsage usage{120, 64, 41, 6};
+
+// The golden script through the writer up to its last events; one call of event_chunks a piece, as when each arrives in
+// its own step.
+std::string begun(bool includes_usage, const std::vector<Event>& tail, bool has_calls) {
   const ChatWriter writer = wire_writer(includes_usage);
-  const ChatUsage usage{120, 64, 41, 6};
   std::string logprobs;
   std::string out = writer.role_chunk(0, usage) + std::string(keepalive_comment);
   std::vector<Event> events{{EventKind::reasoning, "Need data", 0, {}},
@@ -57,7 +60,11 @@ std::string written(bool includes_usage, const std::vector<Event>& tail, bool ha
   }
   events.insert(events.end(), tail.begin(), tail.end());
   for (const Event& event : events) out += writer.event_chunks(0, {event}, logprobs, usage);
-  return out + writer.last_events(usage);
+  return out;
+}
+
+std::string written(bool includes_usage, const std::vector<Event>& tail, bool has_calls) {
+  return begun(includes_usage, tail, has_calls) + wire_writer(includes_usage).last_events(usage);
 }
 
 Event finish(text::FinishReason reason) {
@@ -77,6 +84,8 @@ BOOST_AUTO_TEST_CASE(streams_equal_the_recorded_bodies_up_to_call_ids) {
   expect("chat_tools_no_usage", written(false, {finish(text::FinishReason::tool_calls)}, true));
   expect("chat_stop", written(true, {finish(text::FinishReason::stop)}, false));
   expect("chat_length", written(true, {finish(text::FinishReason::length)}, false));
+  const ApiError lost{500, "A worker was lost and did not come back in time.", "", "rank_lost", 0};
+  expect("chat_error", begun(true, {}, false) + error_events(lost));
 }
 
 BOOST_AUTO_TEST_CASE(neighbours_of_one_kind_are_one_delta) {

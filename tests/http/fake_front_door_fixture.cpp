@@ -21,7 +21,7 @@ actors::RequestId FakeFrontDoor::submit(actors::GenerationRequest request, std::
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
   if (rejection) {
     sink->on_rejected(*rejection);
-  } else {
+  } else if (!script || script->is_accepted) {
     sink->on_accepted(prompt_tokens);
   }
   {
@@ -48,6 +48,11 @@ actors::RequestId FakeFrontDoor::submit(actors::GenerationRequest request, std::
     sink->on_finished(finish);
   }
   return index + 1;
+}
+
+void FakeFrontDoor::complete(actors::RequestId id) {
+  if (breaks_on_complete) throw std::runtime_error("the front door broke");
+  end(id, actors::FinishReason::stop);
 }
 
 void FakeFrontDoor::end(actors::RequestId id, actors::FinishReason reason) {

@@ -16,6 +16,7 @@
 namespace tandem::net::http::test {
 
 struct Script {
+  bool is_accepted = true;  // false: the end comes without a word before it
   std::vector<std::vector<gpu::SampledToken>> steps;
   actors::FinishReason reason = actors::FinishReason::stop;
   std::string error_code, error;
@@ -28,13 +29,14 @@ class FakeFrontDoor final : public actors::FrontDoor {
 
   actors::RequestId submit(actors::GenerationRequest request, std::shared_ptr<actors::TokenSink> sink) override;
   void cancel(actors::RequestId id) override { end(id, actors::FinishReason::cancelled); }
-  void complete(actors::RequestId id) override { end(id, actors::FinishReason::stop); }
+  void complete(actors::RequestId id) override;
   actors::RuntimeSnapshot snapshot() const override;
   void inspect(std::chrono::milliseconds, std::function<void(std::string)> done) override { done("{}"); }
 
   // Set before the server starts, or between requests.
   std::optional<Script> script;  // absent: held
   std::optional<actors::Rejection> rejection;
+  bool breaks_on_complete = false;  // complete() throws
   actors::RuntimeSnapshot state;
 
   // For held requests, by their order of arrival (0, 1, ...). Each waits up to a minute for the request to arrive.

@@ -214,6 +214,18 @@ BOOST_FIXTURE_TEST_CASE(a_chunked_body_is_read_like_any_other, ServerFixture) {
   BOOST_TEST(client.get("/livez").status == 200);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_head_is_refused_one_byte_beyond_its_limit_whatever_its_lines, ServerFixture) {
+  const std::size_t limit = default_options().limits.header_bytes;
+  std::string head = "GET /livez HTTP/1.1\r\nHost: t\r\n";
+  while (head.size() + 6 + 8 < limit) head += "a: b\r\n";
+  const std::string last = "c: " + std::string(limit - head.size() - 7, 'd') + "\r\n\r\n";
+  HttpClient client = connect();
+  client.send(head + last);
+  BOOST_TEST(client.read_answer().status == 200);
+  client.send(head + "d" + last);
+  BOOST_TEST(client.read_answer().status == 431);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_client_that_expects_100_is_told_to_go_on, ServerFixture) {
   HttpClient client = connect();
   const std::string body = R"({"prompt":"hi"})";

@@ -1,9 +1,9 @@
 """Compares `tandem trace` with the oracle on random small models of random dimensions; exits 1 on disagreement.
 
-Usage: check_shapes.py path/to/tandem [first seed] [models] (default 1 3). The recorded values and the tiny model are two sets of
+Usage: check_shapes.py path/to/tandem [first seed] [models] (default 3 3). The recorded values and the tiny model are two sets of
 dimensions; here the number of layers, their roles, heads, groups, experts, windows, selection sizes and Engram tables vary, so that
-nothing of the forward pass can be true by accident of those two. FP32 without roundings, one rank in one chunk and two ranks in odd
-chunks; the drafts behind each forced token must be the oracle's.
+nothing of the forward pass can be true by accident of those two. FP32 without roundings, one rank in one chunk, two and, where
+groups allow it, four ranks in odd chunks; the drafts behind each forced token must be the oracle's.
 """
 import dataclasses
 import pathlib
@@ -77,7 +77,8 @@ def check(tandem, seed, folder):
     want = reference.prefill(ids)[0].float()
     drafts = [reference.propose(ids + anchors[:i], anchor)[0] for i, anchor in enumerate(anchors)]
     passed = True
-    for ranks, chunk in ((1, len(ids)), (2, rng.choice([1, 3, 16]))):
+    runs = [(1, len(ids)), (2, rng.choice([1, 3, 16]))] + ([(4, 7)] if made.o_groups % 4 == 0 else [])
+    for ranks, chunk in runs:
         subprocess.run([tandem, "trace", "--model", model, "--ids", listed, "--numerics", "fp32", "--ranks", str(ranks),
                         "--chunk", str(chunk), "--then", forced, "--spec", str(made.dspark_block_size), "--out", out],
                        check=True, stdout=subprocess.DEVNULL)
@@ -91,7 +92,7 @@ def check(tandem, seed, folder):
 
 
 def main():
-    first, models = (int(text) for text in (sys.argv[2:4] + ["1", "3"][len(sys.argv[2:4]):]))
+    first, models = (int(text) for text in (sys.argv[2:4] + ["3", "3"][len(sys.argv[2:4]):]))
     results = []
     for seed in range(first, first + models):
         with tempfile.TemporaryDirectory() as folder:
