@@ -88,7 +88,10 @@ void SchedulerState::on_ranks_down(const std::string& reason) {
   book.park_running();
   peers.board->update([](RuntimeSnapshot& s) { ++s.counters.rank_losses; });
   publish();
-  if (is_draining) return lose_all("draining", "the server stopped while the ranks were down: " + reason);
+  if (is_draining) {
+    lose_all("draining", "the server stopped while the ranks were down: " + reason);
+    return answer_drains();  // the last request may have ended before
+  }
   self->delayed_send(handle(), options.recovery_window, lost_atom::value, epoch);
 }
 
@@ -117,6 +120,7 @@ void SchedulerState::on_deadline(std::uint64_t of_epoch) {
     ++epoch;  // nobody waits for what the ranks still do
     forget_flights();
     lose_all("draining", "the server is stopping");
+    closing.clear();  // a plan that was dropped may have been the one to open them
     return answer_drains();
   }
   if (of_epoch != epoch || is_up) return;

@@ -108,8 +108,9 @@ void SchedulerState::execute() {
   flight.plan.step = ++step;
   flight.awaited = ranks.workers.size();
   publish();
+  const auto timeout = options.step_timeout * static_cast<int>(flights.size());  // it waits for the one before it
   for (std::size_t rank = 0; rank < ranks.workers.size(); ++rank)
-    self->request(ranks.workers[rank], options.step_timeout, execute_atom::value, flight.plan)
+    self->request(ranks.workers[rank], timeout, execute_atom::value, flight.plan)
         .then([this, of_epoch = epoch, rank](RankAnswer& answer) { on_answer(of_epoch, rank, std::move(answer)); },
               [this, of_epoch = epoch, rank](caf::error& error) {
                 on_step_error(of_epoch, fmt::format("rank {}", rank), error);
@@ -225,7 +226,8 @@ void SchedulerState::finish_step() {
 
 void SchedulerState::record_step() {
   Flight& flight = flights.front();
-  const StepTrace trace = flight.timer.finish(self->clock().now(), flights.size() > 1 ? &flights[1].timer : nullptr);
+  StepTimer* const follower = flights.size() > 1 ? &flights[1].timer : is_planning ? &next.timer : nullptr;
+  const StepTrace trace = flight.timer.finish(self->clock().now(), follower);
   peers.board->update([&](RuntimeSnapshot& s) {
     for (std::size_t part = 0; part < step_parts; ++part)
       s.step_seconds[part] += std::chrono::duration<double>(trace.parts[part]).count();

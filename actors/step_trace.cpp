@@ -42,9 +42,13 @@ void StepTimer::answered(std::size_t rank, Duration computed, Time ended) noexce
 
 StepTrace StepTimer::finish(Time now, StepTimer* follower) noexcept {
   const Time ended = std::clamp(ended_, sent_, collected_);
-  if (follower != nullptr && follower->sent_ <= ended) {
-    collected_ = now = ended;
-    follower->begun_ = follower->sent_ = ended;
+  if (follower != nullptr) {
+    const bool is_sent = follower->sent_ != Time{};
+    const Time cut = is_sent ? std::max(ended, follower->sent_) : now;
+    collected_ = std::min(collected_, cut);
+    now = cut;
+    follower->begun_ = cut;
+    if (is_sent) follower->sent_ = cut;
   }
   // Each part is cut to what is left of the span between the scheduler's own two looks at the clock: whatever ranks
   // report, the parts add up.

@@ -5,8 +5,9 @@
 // so this is the span from the last one's start to the common end, and a rank that waits for one that was woken later
 // waits outside of the compute.
 //
-// A step that was sent before the one in front of it ended begins, for this purpose, where that one's compute ended,
-// and that one ends there: what happens beside the compute of its follower costs no time.
+// Steps do not overlap in this account. One that was sent before the step in front of it was done with begins where
+// that one's compute ended, or where it was sent itself if that was later, and the one in front ends there: what
+// happens beside the compute of a follower costs no time.
 #pragma once
 
 #include <array>
@@ -52,8 +53,8 @@ class StepTimer {
   // clocks of others say nothing here.
   void answered(std::size_t rank, Duration computed, Time ended) noexcept;
   void collected(Time now) noexcept { collected_ = now; }
-  // Returns the trace of the step that ends now. `follower`: the step behind it if that was sent already, else null;
-  // its beginning is moved to where this one ends.
+  // Returns the trace of the step that ends now. `follower`: the step behind it if that is sent or being planned, else
+  // null; its beginning is moved to where this one ends.
   StepTrace finish(Time now, StepTimer* follower = nullptr) noexcept;
 
  private:

@@ -149,7 +149,7 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
   if (!state.roster.is_active()) return;
   const bool is_first_start = !state.was_ready;
   stop_group(self, reason);
-  if (state.is_stopping) return;
+  if (state.is_stopping || state.is_fatal) return;
   if (is_first_start) return die(self, exit_code, reason);  // whoever ends the process says why
   spdlog::warn("the ranks are lost: {}", reason);
   self->send(state.scheduler, ranks_down_atom::value, reason);
@@ -161,7 +161,7 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
 
 void on_rank_state(Self self, const RankState& report, const caf::actor& worker) {
   SupervisorState& state = self->state;
-  if (!state.roster.update(report, worker)) return;
+  if (state.is_fatal || !state.roster.update(report, worker)) return;
   state.board->update([&](RuntimeSnapshot& s) {
     s.ranks = state.roster.reports();
     // The group has met as soon as one rank loads.

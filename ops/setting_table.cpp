@@ -48,6 +48,8 @@ const std::vector<SettingRow>& setting_table() {
        "folder of this node's packed Engram rows; default: the model's folder"},
       {"engram.io_depth", integer, "96", 1, 4096, "", "reads of Engram rows in flight"},
       {"engram.cache_gib", integer, "0", 0, 1024, "", "memory for recently read Engram rows; 0 = none"},
+      {"weights.sync", choice, "auto", 0, 0, "auto|none|shared|nfs|zfs|copy",
+       "sync: how the weights come to the other nodes"},
       {"weights.revision", text, "", 0, 0, "", "fetch: revision that the model must be; default: the server's"},
       {"weights.keep_parts", integer, "0", 0, 1, "", "fetch: 1 = keep the parts of shards that were joined"},
       {"state.dir", text, "", 0, 0, "", "folder for locks, keys and caches"},

@@ -267,6 +267,7 @@ Awaitable<void> Downloader::complete(FileTask& file) {
   };
   const auto published = co_await run_on(tools_.session.disk(), publish);
   if (!published) co_return give_up(file, published.error());
+  file.part.reset();  // thousands of files must not hold a descriptor each
   file.sha256 = receipt->sha256;
   ++report_.files_fetched;
   settle(file);

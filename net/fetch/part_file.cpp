@@ -39,6 +39,9 @@ std::optional<std::string_view> take_line(std::string_view& text) {
   return line;
 }
 
+// Of a journal that is believed: no file is larger, and sums with it do not wrap.
+constexpr std::uint64_t segment_bytes_max = std::uint64_t{1} << 50;
+
 std::uint64_t smallest_segment(std::uint64_t file_bytes) {
   return std::max<std::uint64_t>(1, (file_bytes + segments_max - 1) / segments_max);
 }
@@ -112,7 +115,7 @@ void PartFile::read_journal() {
   const auto segment_bytes = size ? parse_whole<std::uint64_t>(*size) : std::nullopt;
   const auto version = field_of(take_line(rest), version_prefix);
   if (!identity || *identity != plan_.identity || !version) return;
-  if (!segment_bytes || *segment_bytes < smallest_segment(plan_.bytes)) return;
+  if (!segment_bytes || *segment_bytes < smallest_segment(plan_.bytes) || *segment_bytes > segment_bytes_max) return;
   plan_.segment_bytes = *segment_bytes;
   version_ = *version;
   while (const auto line = take_line(rest)) {

@@ -166,12 +166,17 @@ void Listener::Parts::admit(tcp::socket socket) {
   const auto executor = socket.get_executor();
   auto connection = make_connection(std::move(socket), {service, limits, bodies});
   const bool has_entered = gate.enter(connection);
-  asio::post(executor, [this, connection, has_entered] {
-    if (has_entered)
-      connection->start(gate);
-    else
-      connection->turn_away();
-  });
+  try {
+    asio::post(executor, [this, connection, has_entered] {
+      if (has_entered)
+        connection->start(gate);
+      else
+        connection->turn_away();
+    });
+  } catch (...) {
+    gate.leave(connection);
+    throw;
+  }
 }
 
 void Listener::Parts::admit_guarded(tcp::socket socket) noexcept {

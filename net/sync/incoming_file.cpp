@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "engram/sha256.hpp"
@@ -59,7 +60,10 @@ Result<void> make_folder(const fs::path& folder) {
 // Who writes a part holds its lock.
 void remove_unused(const fs::path& part_path, const fs::path& journal) {
   std::error_code ignored;
-  if (!fs::exists(part_path, ignored)) return;
+  if (!fs::exists(part_path, ignored)) {
+    fs::remove(journal, ignored);  // its part has got its name
+    return;
+  }
   const auto part = engram::OutputFile::open(part_path);
   if (!part) return;
   fs::remove(journal, ignored);
@@ -152,10 +156,12 @@ void IncomingFile::remove_part(const fs::path& folder, const std::string& path) 
 
 void IncomingFile::remove_parts(const fs::path& folder) {
   const fs::path parts = folder / parts_folder_name;
-  std::vector<fs::path> unfinished;
+  std::set<fs::path> unfinished;
   std::error_code failed;
   for (fs::directory_iterator at(parts, failed), end; !failed && at != end; at.increment(failed)) {
-    if (at->path().extension() == ".part") unfinished.push_back(at->path());
+    const fs::path extension = at->path().extension();
+    if (extension == ".part" || extension == ".journal")
+      unfinished.insert(fs::path(at->path()).replace_extension(".part"));
   }
   for (const fs::path& part : unfinished) remove_unused(part, fs::path(part).replace_extension(".journal"));
   fs::remove(parts, failed);

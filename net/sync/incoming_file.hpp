@@ -11,8 +11,8 @@
 //     |  find()                                +---stopped----------+
 //
 // The part and its lock are held from the first chunk on: a folder of thousands of files that are offered costs no
-// descriptors. Nothing is written once the file is being compared; whoever asks for that gets `unavailable`: offer it
-// again. No lock is held while the whole is hashed or flushed.
+// descriptors. Nothing is written once the file is being compared; when it is gone the answer is `unavailable`: offer
+// it again. No lock is held while the whole is hashed or flushed.
 #pragma once
 
 #include <chrono>

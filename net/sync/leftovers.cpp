@@ -70,7 +70,7 @@ ReceiverLock::ReceiverLock(const fs::path& folder)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (descriptor_ < 0) return;
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) remove_leftovers(folder);
-  ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  ::flock(descriptor_, LOCK_SH);  // whoever tidies has it for a moment
 }
 
 ReceiverLock::~ReceiverLock() {

@@ -38,11 +38,16 @@ void announce(const std::string& text) {
   std::cerr << "tandem sync: " << text << '\n';
 }
 
-Result<std::filesystem::path> state_folder_of(const SyncArguments& arguments) {
-  std::map<std::string, std::string> flags;
-  if (!arguments.state_dir.empty()) flags["state.dir"] = arguments.state_dir;
-  const auto settings = Settings::resolve(flags, {});
+// Command line, configuration file, environment, in this order. Returns the state folder.
+Result<std::filesystem::path> take_settings(SyncArguments& arguments) {
+  std::erase_if(arguments.given, [](const auto& setting) { return setting.second.empty(); });
+  const auto settings = Settings::resolve(arguments.given, arguments.config);
   if (!settings) return settings.error();
+  for (const std::string& note : settings->notes()) announce(note);
+  arguments.model = settings->text("model.dir");
+  arguments.backend = settings->text("weights.sync");
+  if (arguments.model.empty())
+    return Error{ErrorCode::bad_config, "--model", "no folder", "the model folder (or model.dir)"};
   return state_folder(*settings);
 }
 
@@ -166,7 +171,7 @@ int sync_with(const SyncArguments& arguments, const std::filesystem::path& state
   return code;
 }
 
-int run_sync(const SyncArguments& arguments) {
+int run_sync(SyncArguments arguments) {
   const bool answers = arguments.serves || arguments.receives;
   if (answers != arguments.to.empty() || (arguments.serves && arguments.receives)) {
     return fail({ErrorCode::invalid_argument, "tandem sync", "not exactly one of --to, --serve and --receive", "one"});
@@ -175,16 +180,15 @@ int run_sync(const SyncArguments& arguments) {
   if (!arguments.token_file.empty()) {
     if (const auto token = read_token(arguments); !token) return fail(token.error());
   }
-  const auto state = state_folder_of(arguments);
+  const auto state = take_settings(arguments);
   if (!state) return fail(state.error());
   return answers ? answer_others(arguments, *state) : sync_with(arguments, *state);
 }
 
 void add_sending(CLI::App& verb, SyncArguments& arguments) {
   verb.add_option("--to", arguments.to, "nodes to bring the weights to, HOST[:PORT]");
-  verb.add_option("--backend", arguments.backend, "how")
-      ->check(CLI::IsMember({"auto", "none", "shared", "nfs", "zfs", "copy"}))
-      ->capture_default_str();
+  verb.add_option("--backend", arguments.given["weights.sync"], "how; default: weights.sync, which is auto if not set")
+      ->check(CLI::IsMember({"auto", "none", "shared", "nfs", "zfs", "copy"}));
   verb.add_option("--connections", arguments.connections, "copy: connections at the same time")
       ->check(CLI::Range(1, net::sync::senders_max))
       ->capture_default_str();
@@ -217,9 +221,11 @@ void add_answering(CLI::App& verb, SyncArguments& arguments) {
 void add_sync(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<SyncArguments>();
   CLI::App* verb = app.add_subcommand("sync", "bring the weights to the other nodes of a deployment");
-  verb->add_option("--model", arguments->model, "model folder")->required();
+  verb->add_option("--model", arguments->given["model.dir"], "model folder; default: model.dir");
+  verb->add_option("--config", arguments->config, "file of settings: model.dir, weights.sync, state.dir");
   verb->add_option("--token-file", arguments->token_file, "shared secret of the nodes, mode 600");
-  verb->add_option("--state-dir", arguments->state_dir, "where receipts go if the model folder cannot be written");
+  verb->add_option("--state-dir", arguments->given["state.dir"],
+                   "where receipts go if the model folder cannot be written");
   verb->add_option("--timeout", arguments->timeout_s, "seconds without a byte after which a connection is given up")
       ->check(CLI::Range(1, 3'600))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,12 @@
 namespace tandem::ops {
 
 struct SyncArguments {
+  std::map<std::string, std::string> given;  // settings that the command line names
+  std::string config;                        // file of settings
   std::string model;
   std::string token_file;
-  std::string state_dir;
   std::vector<std::string> to;
-  std::string backend = "auto";
+  std::string backend;  // setting weights.sync
   bool serves = false, receives = false;
   std::string listen = "127.0.0.1";
   bool is_once = false;

@@ -127,6 +127,43 @@ BOOST_AUTO_TEST_CASE(draining_waits_for_the_step_that_was_sent_ahead) {
   BOOST_TEST(is_drained);
 }
 
+BOOST_AUTO_TEST_CASE(draining_ends_at_once_when_the_ranks_are_lost_behind_the_last_request) {
+  Node node;
+  node.scripts[0].silent_at_step = 5;
+  node.start();
+  node.ranks_up();
+  GenerationRequest request;
+  request.prompt.assign(5, 5);
+  request.max_tokens = 30;
+  request.stop_ids = {next_token(5, 5 + 3)};
+  auto [id, record] = node.submit(std::move(request));
+  node.run();
+  BOOST_TEST(record->ends() == 1U);
+  caf::scoped_actor self{node.system};
+  auto handle = self->request(node.scheduler, 60s, drain_atom::value, 8000U);
+  node.run();
+  BOOST_TEST(self->mailbox().empty());
+  caf::anon_send(node.scheduler, ranks_down_atom::value, std::string("lost"));
+  node.run();
+  BOOST_REQUIRE(!self->mailbox().empty());
+  bool is_drained = false;
+  handle.receive([&](drained_atom) { is_drained = true; }, [](caf::error&) {});
+  BOOST_TEST(is_drained);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_sent_ahead_has_the_time_of_the_one_before_it_as_well) {
+  Node node;
+  node.scripts[0].silent_at_step = 4;
+  node.start();
+  node.ranks_up();
+  node.submit(5, 30);
+  node.run();
+  node.advance(node.options.step_timeout + 1s);
+  BOOST_TEST(node.board.read().counters.rank_losses == 0U);
+  node.advance(node.options.step_timeout);
+  BOOST_TEST(node.board.read().counters.rank_losses == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_step_sent_ahead_begins_where_the_one_before_it_ended) {
   const auto at = [](std::chrono::microseconds time) { return StepTimer::Time{time}; };
   StepTimer first, second;
@@ -150,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_step_sent_ahead_begins_where_the_one_before_it_ended) {
   BOOST_TEST((after.of(StepPart::deliver) == 6us));
 }
 
-BOOST_AUTO_TEST_CASE(a_step_that_was_sent_too_late_is_no_follower) {
+BOOST_AUTO_TEST_CASE(a_step_that_is_planned_or_sent_late_begins_where_the_one_before_it_ends) {
   const auto at = [](std::chrono::microseconds time) { return StepTimer::Time{time}; };
   StepTimer first, second;
   first.begin(at(10us));
@@ -159,7 +196,18 @@ BOOST_AUTO_TEST_CASE(a_step_that_was_sent_too_late_is_no_follower) {
   second.begin(at(100us));
   second.sent(at(103us));
   first.collected(at(112us));
-  BOOST_TEST((first.finish(at(117us), &second).total() == 107us));
+  StepTimer planned;
+  planned.begin(at(115us));
+  StepTimer again = first;
+  BOOST_TEST((again.finish(at(117us), &planned).total() == 107us));
+  planned.sent(at(119us));
+  planned.collected(at(119us));
+  BOOST_TEST((planned.finish(at(119us)).begun == at(117us)));
+  const StepTrace before = first.finish(at(117us), &second);
+  BOOST_TEST((before.total() == 93us));  // until the second was sent
+  BOOST_TEST((before.of(StepPart::compute) == 80us));
+  second.collected(at(190us));
+  BOOST_TEST((second.finish(at(190us)).begun == at(103us)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,19 +6,14 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/e2e/folder_contents.hpp"
 #include "tests/e2e/tandem_process.hpp"
 
 namespace tandem::test {
-
-inline std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 inline void put_content(const std::filesystem::path& file, const std::string& bytes) {
   std::filesystem::create_directories(file.parent_path());
@@ -67,7 +62,7 @@ class SyncFolders {
   // Whether every file that has its final name there is the one that is here.
   bool has_only_whole_files() const {
     for (const auto& name : names()) {
-      if (std::filesystem::exists(target() / name) && content_of(target() / name) != content_of(source() / name))
+      if (std::filesystem::exists(target() / name) && file_bytes(target() / name) != file_bytes(source() / name))
         return false;
     }
     return true;
@@ -77,7 +72,7 @@ class SyncFolders {
       if (!std::filesystem::exists(target() / name)) return false;
     }
     return has_only_whole_files() &&
-           content_of(target() / "tandem-manifest.json") == content_of(source() / "tandem-manifest.json");
+           file_bytes(target() / "tandem-manifest.json") == file_bytes(source() / "tandem-manifest.json");
   }
 
   std::vector<std::string> receive(const std::string& listen, std::vector<std::string> more = {}) const {

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_changed_there_is_put_right) {
   const std::string address = address_of(receiver);
   TandemProcess first(folders.send(address));
   BOOST_TEST(first.wait_for_exit(60s).value_or(-1) == 0, first.output());
-  std::string wrong = content_of(folders.target() / "large.safetensors");
+  std::string wrong = file_bytes(folders.target() / "large.safetensors");
   wrong[mib / 2] = static_cast<char>(wrong[mib / 2] ^ 1);
   put_content(folders.target() / "large.safetensors", wrong);
   TandemProcess second(folders.send(address));
@@ -197,6 +197,24 @@ BOOST_AUTO_TEST_CASE(strangers_are_dropped_and_the_copy_goes_on) {
   BOOST_TEST(receiver.wait_for_exit(20s).value_or(-1) == 0, receiver.output());
 }
 
+BOOST_AUTO_TEST_CASE(the_way_comes_from_the_file_of_settings_and_the_command_line_comes_first) {
+  const SyncFolders folders(mib);
+  TandemProcess receiver(folders.receive("127.0.0.1:0", {"--once"}));
+  const std::string address = address_of(receiver);
+  const std::string config = folders.token("sync.conf");
+  put_content(config, "model.dir=" + folders.source().string() + "\nweights.sync=none\n");
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"sync", "--config", config, "--to", address, "--token-file", folders.token()};
+    all.insert(all.end(), more.begin(), more.end());
+    TandemProcess process(std::move(all));
+    BOOST_TEST(process.wait_for_exit(60s).value_or(-1) == 0, process.output());
+  };
+  run({});
+  BOOST_TEST(std::filesystem::is_empty(folders.target()));
+  run({"--backend", "copy", "--state-dir", folders.state()});
+  BOOST_TEST(folders.is_equal());
+}
+
 BOOST_AUTO_TEST_CASE(wrong_usage_ends_with_code_2_and_a_node_that_is_not_there_with_1) {
   const SyncFolders folders(mib);
   folders.write_token("open", "0123456789abcdef0123456789abcdef", 0644);
@@ -273,7 +291,7 @@ BOOST_AUTO_TEST_CASE(force_rolls_a_dataset_back_only_where_zfs_was_asked_for_by_
     TandemProcess sync({"sync", "--force", "--model", folders.source().string(), "--to", "127.0.0.1:1", "--backend",
                         backend, "--token-file", folders.token(), "--patience", "1", "--state-dir", folders.state()});
     BOOST_TEST(sync.wait_for_exit(30s).value_or(-1) == 0, sync.output());
-    return content_of(programs.calls());
+    return file_bytes(programs.calls());
   };
   const std::string by_itself = calls_of("auto"), by_name = calls_of("zfs");
   BOOST_TEST(by_itself.find("zfs receive pool/models") != std::string::npos, by_itself);
@@ -300,7 +318,7 @@ BOOST_AUTO_TEST_CASE(the_other_nodes_revision_is_asked_for_by_verify_weights) {
   TandemProcess equal(verify);
   BOOST_TEST(equal.wait_for_exit(30s).value_or(-1) == 14, equal.output());  // no model, only files
   BOOST_TEST(equal.output().find("W7 pass") != std::string::npos, equal.output());
-  std::string manifest = content_of(folders.target() / "tandem-manifest.json");
+  std::string manifest = file_bytes(folders.target() / "tandem-manifest.json");
   manifest.replace(manifest.find("config.json"), 11, "Config.json");
   put_content(folders.target() / "tandem-manifest.json", manifest);
   TandemProcess different(verify);
