@@ -5,6 +5,7 @@
 
 #include "actors/front_door.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -36,7 +37,7 @@ class FakeFrontDoor final : public actors::FrontDoor {
   // Set before the server starts, or between requests.
   std::optional<Script> script;  // absent: held
   std::optional<actors::Rejection> rejection;
-  bool breaks_on_complete = false;  // complete() throws
+  std::atomic<bool> breaks_on_complete = false;  // complete() throws
   actors::RuntimeSnapshot state;
 
   // For held requests, by their order of arrival (0, 1, ...). Each waits up to a minute for the request to arrive.
