@@ -117,7 +117,8 @@ BOOST_AUTO_TEST_CASE(a_sender_that_dies_leaves_chunks_that_are_not_sent_again) {
   BOOST_TEST(again.wait_for_exit(60s).value_or(-1) == 0, again.output());
   BOOST_TEST(folders.is_equal());
   const std::int64_t resumed = number_in(again.output(), "bytes_resumed");
-  BOOST_TEST(resumed >= static_cast<std::int64_t>(4 * mib));
+  // Of what it had said to be there: small files may be whole by now and count as such, chunks may not be full.
+  BOOST_TEST(resumed >= static_cast<std::int64_t>(3 * mib));
   // Small files may have been whole before the end; of the others every byte was sent once.
   const std::int64_t sent = number_in(again.output(), "bytes_sent");
   BOOST_TEST(sent + resumed <= static_cast<std::int64_t>(folders.bytes()));
