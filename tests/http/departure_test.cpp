@@ -54,13 +54,14 @@ BOOST_AUTO_TEST_CASE(tokens_that_the_client_does_not_see_do_not_silence_the_keep
   client.read_head();
   client.read_event();
   std::promise<void> heard;
+  const auto hidden = tokens_of("hm"), end = end_of_turn();
   auto was_heard_while_tokens_came = std::async(std::launch::async, [&, is_heard = heard.get_future()] {
     bool was_heard = false;
     for (int token = 0; token < 2000 && !was_heard; ++token) {  // one every 10 ms, a fifth of the keep-alive's time
-      door.emit(0, tokens_of("hm"));
+      door.emit(0, hidden);
       was_heard = is_heard.wait_for(10ms) == std::future_status::ready;
     }
-    door.emit(0, end_of_turn());
+    door.emit(0, end);
     door.finish(0, actors::FinishReason::stop);
     return was_heard;
   });
