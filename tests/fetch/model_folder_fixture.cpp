@@ -7,6 +7,7 @@
 #include <span>
 
 #include "engram/sha256.hpp"
+#include "tests/e2e/tandem_process.hpp"
 
 namespace tandem::net::fetch::test {
 
@@ -27,7 +28,7 @@ Target::Target(const std::string& from) {
   options.folder = folder.path();
   options.limits.segment_bytes = 16 << 10;
   options.limits.connect = std::chrono::milliseconds(2000);
-  options.limits.read = std::chrono::milliseconds(400);
+  options.limits.read = std::chrono::milliseconds(tandem::test::is_sanitized ? 2000 : 400);
   options.limits.attempts = 4;
   options.limits.backoff_first = std::chrono::milliseconds(1);
   options.limits.backoff_max = std::chrono::milliseconds(4);
