@@ -18,6 +18,23 @@ struct Published {
   FaultyServer server;
   Target target{server.url("/model")};
   Published() { publish(server, files); }
+
+  // A fetch that is stopped when the server has sent so many bytes; the next one may take as long as it likes.
+  void stop_after(std::uint64_t bytes) {
+    server.allow(bytes);
+    std::stop_source stop;
+    target.options.stop = stop.get_token();
+    bool was_spent = false;
+    std::thread stopper([&] {
+      was_spent = server.wait_until_spent();
+      stop.request_stop();
+    });
+    BOOST_TEST((target.fetch_fails().code == ErrorCode::cancelled));
+    stopper.join();
+    BOOST_TEST(was_spent);
+    target.options.stop = {};
+    server.allow(1'000'000);
+  }
 };
 
 BOOST_FIXTURE_TEST_CASE(a_second_fetch_into_the_folder_is_refused, Published) {
@@ -43,20 +60,8 @@ BOOST_FIXTURE_TEST_CASE(a_second_fetch_into_the_folder_is_refused, Published) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_stopped_fetch_says_so_and_goes_on_later, Published) {
-  server.allow(30'000);
-  std::stop_source stop;
-  target.options.stop = stop.get_token();
-  bool was_spent = false;
-  std::thread stopper([&] {
-    was_spent = server.wait_until_spent();
-    stop.request_stop();
-  });
-  BOOST_TEST((target.fetch_fails().code == ErrorCode::cancelled));
-  stopper.join();
-  BOOST_TEST(was_spent);
+  stop_after(30'000);
   BOOST_TEST(!target.has("a.safetensors"));
-  server.allow(1'000'000);
-  target.options.stop = {};
   target.fetch_all();
   target.check_holds(files);
 }
@@ -152,19 +157,7 @@ BOOST_FIXTURE_TEST_CASE(a_link_in_the_place_of_a_part_is_refused_and_its_target_
 BOOST_FIXTURE_TEST_CASE(parts_of_files_that_left_the_list_or_came_another_way_are_removed, Published) {
   files["sub/b.safetensors"] = make_content(50'000, 2);
   publish(server, files);
-  server.allow(50'000);
-  std::stop_source stop;
-  target.options.stop = stop.get_token();
-  bool was_spent = false;
-  std::thread stopper([&] {
-    was_spent = server.wait_until_spent();
-    stop.request_stop();
-  });
-  target.fetch_fails();
-  stopper.join();
-  BOOST_TEST(was_spent);
-  target.options.stop = {};
-  server.allow(1'000'000);
+  stop_after(50'000);
   const auto leave_part = [&](const std::string& path) {
     auto part = PartFile::open({target.path(path), 50'000, 4096, "whose"});
     BOOST_REQUIRE(part);

@@ -4,6 +4,7 @@ The forward keeps the sums it divided by; the backward walks the divisions in re
 multiplying with its sums, so no intermediate matrix is stored.
 """
 import torch
+from torch import library
 import triton
 import triton.language as tl
 
@@ -64,7 +65,7 @@ def _backward(out, sums, grad, result, count, eps, ROUNDS: tl.constexpr, BLOCK: 
 BLOCK = 64
 
 
-@torch.library.custom_op("tandem::sinkhorn_forward", mutates_args=())
+@library.custom_op("tandem::sinkhorn_forward", mutates_args=())
 def forward(logits: torch.Tensor, iterations: int, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     count = logits.numel() // 16
     out = torch.empty_like(logits)
@@ -78,7 +79,7 @@ def _(logits, iterations, eps):
     return torch.empty_like(logits), logits.new_empty((2 * iterations - 1, logits.numel() // 16, 4))
 
 
-@torch.library.custom_op("tandem::sinkhorn_backward", mutates_args=())
+@library.custom_op("tandem::sinkhorn_backward", mutates_args=())
 def backward(out: torch.Tensor, sums: torch.Tensor, grad: torch.Tensor, iterations: int, eps: float) -> torch.Tensor:
     count = out.numel() // 16
     result = torch.empty_like(out)
