@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/e2e/tandem_process.hpp"
 #include "tests/fetch/model_folder_fixture.hpp"
 
 namespace tandem::net::fetch::test {
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(faults_that_stay_end_the_fetch_with_the_reason) {
   for (const auto& c : cases) {
     BOOST_TEST_CONTEXT(c.name) {
       Case fault;
-      fault.target.options.limits.read = std::chrono::milliseconds(100);
+      fault.target.options.limits.read = std::chrono::milliseconds(tandem::test::is_sanitized ? 1000 : 100);
       fault.misbehave(c.act, 1000);
       const Error error = fault.target.fetch_fails();
       BOOST_TEST((error.code == c.code), error.message());

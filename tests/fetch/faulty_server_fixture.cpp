@@ -52,13 +52,14 @@ struct FaultyServer::Parts {
   std::uint64_t allowance = std::numeric_limits<std::uint64_t>::max();
   bool is_over = false;
   std::set<int> open;
-  std::vector<std::thread> threads;
+  std::vector<std::thread> serving;  // grows by the accepting thread alone
+  std::thread accepting;
 };
 
 FaultyServer::FaultyServer(asio::ssl::context* tls) : parts_(std::make_unique<Parts>()) {
   parts_->tls = tls;
   parts_->port = parts_->acceptor.local_endpoint().port();
-  parts_->threads.emplace_back([this] { accept(); });
+  parts_->accepting = std::thread([this] { accept(); });
 }
 
 FaultyServer::~FaultyServer() {
@@ -69,8 +70,8 @@ FaultyServer::~FaultyServer() {
     for (const int descriptor : parts_->open) ::shutdown(descriptor, SHUT_RDWR);
     parts_->changed.notify_all();
   }
-  parts_->threads.front().join();  // nobody adds threads any more
-  for (std::size_t i = 1; i < parts_->threads.size(); ++i) parts_->threads[i].join();
+  parts_->accepting.join();  // nobody adds threads any more
+  for (std::thread& thread : parts_->serving) thread.join();
 }
 
 void FaultyServer::accept() {
@@ -83,7 +84,7 @@ void FaultyServer::accept() {
     if (parts_->is_over) return;
     const int descriptor = socket.release();
     parts_->open.insert(descriptor);
-    parts_->threads.emplace_back([this, descriptor] { open_and_serve(descriptor); });
+    parts_->serving.emplace_back([this, descriptor] { open_and_serve(descriptor); });
   }
 }
 
