@@ -1,23 +1,15 @@
-// Name lookup: a host's addresses, within a limit.
-//
-// The C library looks names up as long as its configuration says, minutes if several servers are silent, and cannot be
-// told to stop. So it does that on a thread of its own, and who asked goes on when the time is over.
+// An address's host within a limit, for a coroutine: net/name_lookup, asked now and then.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
-#include <vector>
 
-#include "engram/error.hpp"
 #include "net/fetch/awaitable.hpp"
 #include "net/fetch/url.hpp"
+#include "net/name_lookup.hpp"
 
 namespace tandem::net::fetch {
 
-using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
-
-// Returns the addresses of an URL's host with its port, at least one. Errors: timeout, unavailable (no such name, or
-// nobody who knows).
-Awaitable<Result<Endpoints>> look_up(const Url& url, std::chrono::milliseconds limit);
+// Returns the addresses of an URL's host with its port, at least one. Errors: those of net::look_up().
+Awaitable<Result<Endpoints>> look_up(const Url& url, std::chrono::milliseconds limit, NameService service = ask_system);
 
 }  // namespace tandem::net::fetch

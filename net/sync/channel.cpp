@@ -15,7 +15,7 @@
 
 #include "engram/sha256.hpp"
 #include "gpu/weights_files/file_hash.hpp"
-#include "net/sync/name_lookup.hpp"
+#include "net/name_lookup.hpp"
 
 namespace tandem::net::sync {
 namespace {
@@ -162,7 +162,7 @@ struct Channel::Parts {
 
 Result<void> Channel::Parts::open(const PeerAddress& peer) {
   peer_name = peer.text();
-  const auto found = look_up(peer, timeouts.connect);
+  const auto found = look_up(peer.host, peer.port, timeouts.connect);
   if (!found) return found.error();
   const auto connected = wait(timeouts.connect, [&](auto handler) {
     asio::async_connect(socket, *found, [handler](error_code failed, const auto&) { handler(failed, 0); });

@@ -2,11 +2,8 @@
 #include "net/sync/server.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <condition_variable>
-#include <mutex>
 #include <stdexcept>
 
-#include "net/sync/name_lookup.hpp"
 #include "net/sync/rate_limit.hpp"
 #include "tests/sync/link_ends.hpp"
 
@@ -83,36 +80,6 @@ BOOST_AUTO_TEST_CASE(a_frame_that_was_changed_on_the_way_is_told_from_what_the_o
     BOOST_TEST(((*channel)->receive().error().code == ErrorCode::corrupt));
   }
   server.join();
-}
-
-BOOST_AUTO_TEST_CASE(a_name_is_looked_up_for_no_longer_than_its_limit) {
-  struct {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool may_answer = false, has_answered = false;
-  } slow;
-  const auto service = [&slow](const PeerAddress&) -> Result<Endpoints> {
-    std::unique_lock lock(slow.mutex);
-    slow.changed.wait_for(lock, 20s, [&slow] { return slow.may_answer; });
-    slow.has_answered = true;
-    slow.changed.notify_all();
-    return Endpoints{};
-  };
-  const auto late = look_up({"spark-2", 7}, 10ms, service);
-  std::unique_lock lock(slow.mutex);
-  BOOST_TEST(!slow.has_answered, "it was not waited for");
-  BOOST_TEST((late.error().code == ErrorCode::timeout));
-  slow.may_answer = true;
-  slow.changed.notify_all();
-  slow.changed.wait(lock, [&slow] { return slow.has_answered; });
-}
-
-BOOST_AUTO_TEST_CASE(numbers_are_their_own_addresses_and_names_are_asked_for) {
-  const auto none = [](const PeerAddress&) -> Result<Endpoints> { throw std::runtime_error("no name service"); };
-  BOOST_TEST(look_up({"::1", 7}, 1s, none)->front().port() == 7);
-  BOOST_TEST((look_up({"spark-2", 7}, 10s, none).error().code == ErrorCode::unavailable));
-  BOOST_TEST(look_up({"localhost", 7}, 10s)->front().address().is_loopback());
-  BOOST_TEST((look_up({"name.invalid", 7}, 60s).error().code == ErrorCode::unavailable));
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_for_the_rate_says_so_meanwhile) {

@@ -1,0 +1,98 @@
+// A thread that nobody joins, and a future that nobody waits for longer than the limit.
+#include "net/name_lookup.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace tandem::net {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+std::string text_of(const std::string& host, std::uint16_t port) {
+  const bool is_numeric6 = host.find(':') != std::string::npos;
+  return is_numeric6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+Error lookup_error(ErrorCode code, const std::string& name, const std::string& reason) {
+  return {code, name, fmt::format("resolving the name: {}", reason), "a name that has an address"};
+}
+
+struct Lookup {
+  std::string host;
+  std::uint16_t port = 0;
+  NameService service;
+  std::promise<Result<Endpoints>> answer;
+};
+
+void* run_lookup(void* owned) {
+  const std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(owned));
+  try {
+    lookup->answer.set_value(lookup->service(lookup->host, lookup->port));
+  } catch (const std::exception& failed) {
+    lookup->answer.set_value(lookup_error(ErrorCode::unavailable, text_of(lookup->host, lookup->port), failed.what()));
+  }
+  return nullptr;
+}
+
+// Gives the lookup to a thread that nobody waits for. False if there is none to be had.
+bool detach(std::unique_ptr<Lookup> lookup) {
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return false;
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread{};
+  const bool is_started = ::pthread_create(&thread, &attributes, run_lookup, lookup.get()) == 0;
+  ::pthread_attr_destroy(&attributes);
+  if (is_started) (void)lookup.release();  // the thread's now
+  return is_started;
+}
+
+}  // namespace
+
+Result<Endpoints> ask_system(const std::string& host, std::uint16_t port) {
+  asio::io_context context{1};
+  tcp::resolver resolver{context};
+  boost::system::error_code failed;
+  const auto flags = tcp::resolver::address_configured | tcp::resolver::numeric_service;
+  const auto found = resolver.resolve(host, std::to_string(port), flags, failed);
+  if (failed) return lookup_error(ErrorCode::unavailable, text_of(host, port), failed.message());
+  if (found.empty()) return lookup_error(ErrorCode::unavailable, text_of(host, port), "no address");
+  return Endpoints(found.begin(), found.end());
+}
+
+Result<NameLookup> NameLookup::start(const std::string& host, std::uint16_t port, NameService service) {
+  std::string name = text_of(host, port);
+  auto lookup = std::make_unique<Lookup>(Lookup{host, port, std::move(service), {}});
+  auto answer = lookup->answer.get_future();
+  boost::system::error_code is_name;
+  const auto numeric = asio::ip::make_address(host, is_name);
+  if (!is_name)
+    lookup->answer.set_value(Endpoints{{numeric, port}});
+  else if (!detach(std::move(lookup)))
+    return lookup_error(ErrorCode::resource, name, "no thread for it");
+  return NameLookup(std::move(name), std::move(answer));
+}
+
+bool NameLookup::wait_for(std::chrono::milliseconds limit) const {
+  return answer_.wait_for(limit) == std::future_status::ready;
+}
+
+Error NameLookup::timeout(std::chrono::milliseconds limit) const {
+  return lookup_error(ErrorCode::timeout, name_, fmt::format("no answer within {} ms", limit.count()));
+}
+
+Result<Endpoints> look_up(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit,
+                          NameService service) {
+  auto lookup = NameLookup::start(host, port, std::move(service));
+  if (!lookup) return lookup.error();
+  return lookup->wait_for(limit) ? lookup->take() : lookup->timeout(limit);
+}
+
+}  // namespace tandem::net
