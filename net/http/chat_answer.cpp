@@ -118,7 +118,10 @@ std::optional<ChatOutcome> ChatAnswer::judge(const InboxNews& news) {
 }
 
 ChatOutcome ChatAnswer::leave() {
-  context_.counters.count_disconnect();
+  if (exchange_.has_stalled())
+    context_.counters.count_slow_reader();
+  else
+    context_.counters.count_disconnect();
   return ChatOutcome::peer_gone;
 }
 

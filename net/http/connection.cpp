@@ -67,6 +67,7 @@ class SocketConnection final : public Connection, public Exchange {
   Awaitable<bool> send(std::string_view bytes) override;
   Awaitable<bool> close_stream() override;
   void drop() override { close(); }
+  bool has_stalled() const noexcept override { return has_stalled_; }
   bool has_begun() const noexcept override { return has_begun_; }
   void watch(std::function<void(Departure)> told) override;
 
@@ -94,6 +95,7 @@ class SocketConnection final : public Connection, public Exchange {
   std::uint64_t watch_round_ = 0;
   bool keep_alive_ = false;
   bool has_begun_ = false;
+  bool has_stalled_ = false;
   bool is_stream_ = false;
   bool has_probed_ = false;
   bool is_chunked_ = false;
@@ -223,6 +225,7 @@ Awaitable<bool> SocketConnection::write_all(std::string_view bytes) {
     auto [error, count] = co_await socket_.async_write_some(asio::buffer(bytes), as_result);
     deadline_.disarm();
     if (error) {
+      has_stalled_ = deadline_.has_passed();
       close();
       co_return false;
     }

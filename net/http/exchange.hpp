@@ -43,6 +43,8 @@ class Exchange {
   virtual Awaitable<bool> close_stream() = 0;
   // Gives the connection up: nothing more will be said, and what was said stays incomplete.
   virtual void drop() = 0;
+  // Whether a write ended because the peer took nothing for `write_stall`: it is there and does not read.
+  virtual bool has_stalled() const noexcept = 0;
   // Whether an answer has begun: nothing else may be said any more than its rest.
   virtual bool has_begun() const noexcept = 0;
   // From now until the answer is complete, calls `told` on the IO thread when the peer goes or the server stops (each

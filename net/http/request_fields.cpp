@@ -155,9 +155,10 @@ text::RequestResult<RequestFields> read_request_fields(const text::Json& body, c
   RequestFields out;
   out.model = reader.string("model");
   refuse_unsupported(reader);
-  const auto completion = reader.integer("max_completion_tokens", {1, int32_max});
-  const auto tokens = reader.integer("max_tokens", {1, int32_max});
-  out.max_tokens = static_cast<std::uint32_t>(completion ? *completion : tokens.value_or(0));
+  // More than fits is no error: clients send the largest number that they can write, and the context bounds it anyway.
+  const auto completion = reader.integer("max_completion_tokens", {1, int64_max});
+  const auto tokens = reader.integer("max_tokens", {1, int64_max});
+  out.max_tokens = static_cast<std::uint32_t>(std::min(completion.value_or(tokens.value_or(0)), int32_max));
   read_sampling(reader, out.sampling);
   read_logit_bias(reader, bounds, out.sampling);
   out.seed = reader.integer("seed", {int64_min, int64_max});

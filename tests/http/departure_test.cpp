@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <fmt/format.h>
+
 #include <future>
 
 namespace tandem::net::http::test {
@@ -146,6 +148,37 @@ BOOST_AUTO_TEST_CASE(a_reader_that_does_not_read_is_given_up) {
   const std::string page = get("/metrics").body;
   const std::string counted = "\ntandem:http_slow_readers_total{engine=\"0\",model_name=\"tandem\"} 1\n";
   BOOST_TEST(page.find(counted) != std::string::npos, page);
+}
+
+struct RoomyServer : ServerFixture {
+  RoomyServer() : ServerFixture(roomy_options()) {}
+  static ServerOptions roomy_options() {
+    ServerOptions options = QuietServer::quiet_options();
+    options.limits.unsent_bytes = std::size_t{1} << 40;
+    return options;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_reader_that_stops_is_given_up_as_slow_and_not_as_gone, RoomyServer) {
+  HttpClient client = connect();
+  client.shrink_receive_buffer();
+  client.send(stream_request);
+  client.read_head();
+  std::vector<gpu::SampledToken> burst;
+  while (burst.size() < 900) {
+    const auto more = tokens_of("many words without any end at all");
+    burst.insert(burst.end(), more.begin(), more.end());
+  }
+  // No bound of the inbox here: only the kernel's buffers fill up, and a write stalls.
+  for (int i = 0; i < 300 && door.emit(0, burst); ++i) {
+  }
+  BOOST_TEST(door.wait_cancelled(0));
+  const std::string page = get("/metrics").body;
+  const auto counted = [&page](std::string_view name) {
+    return page.find(fmt::format("\n{}{{engine=\"0\",model_name=\"tandem\"}} 1\n", name)) != std::string::npos;
+  };
+  BOOST_TEST(counted("tandem:http_slow_readers_total"), page);
+  BOOST_TEST(!counted("tandem:http_disconnects_total"), page);
 }
 
 BOOST_AUTO_TEST_CASE(stop_with_patience_lets_a_stream_finish) {

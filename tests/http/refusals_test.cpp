@@ -244,6 +244,16 @@ BOOST_AUTO_TEST_CASE(fields_reach_the_engine_as_given) {
   BOOST_TEST((std::ranges::find(request.stop_ids, 17) != request.stop_ids.end()));
 }
 
+BOOST_AUTO_TEST_CASE(more_tokens_than_can_be_counted_are_as_many_as_can_be) {
+  door.script = answer_script({"</think>", "ok"});
+  std::size_t index = 0;
+  for (const char* limit : {R"("max_tokens":2147483647)", R"("max_tokens":2147483648)",
+                            R"("max_completion_tokens":9223372036854775807,"max_tokens":5)"}) {
+    BOOST_TEST(chat(chat_body(std::string(",") + limit)).status == 200, limit);
+    BOOST_TEST(door.request(index++).max_tokens == 2147483647U, limit);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(ignore_eos_takes_the_end_of_turn_out_of_the_stops) {
   door.script = answer_script({"</think>", "ok"});
   chat(chat_body(R"(,"ignore_eos":true)"));
