@@ -25,12 +25,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds receipts_saved_every{1};
 
-Result<std::string> digest_of_range(const fs::path& file, std::uint64_t offset, std::uint64_t bytes) {
+// The whole file's size says what no part of it can: that nothing follows.
+Result<Message> digest_of_range(const fs::path& file, std::uint64_t offset, std::uint64_t bytes) {
   const auto source = engram::open_buffered(file);
   if (!source) return source.error();
   std::vector<std::byte> data(bytes);
   if (auto read = engram::read_exactly(**source, offset, data); !read) return read.error();
-  return engram::sha256_hex(data);
+  Message answer{MessageKind::digest_is};
+  answer.sha256 = engram::sha256_hex(data);
+  answer.bytes = (*source)->size();
+  return answer;
+}
+
+// What a message says of the file that it is about.
+IncomingIdentity identity_of(const Message& message) {
+  return {message.path, {message.bytes, message.chunk_bytes}, message.modified_ns, message.sha256};
 }
 
 bool takes(MessageKind kind) {
@@ -138,21 +147,13 @@ Result<Message> Answerer::tell_digest(const Message& asked) const {
     return Error{ErrorCode::out_of_range, asked.path, fmt::format("{} bytes", asked.bytes),
                  fmt::format("at most {}", digest_bytes_max)};
   }
-  auto digest = digest_of_range(options_.folder / asked.path, asked.offset, asked.bytes);
-  if (!digest) return digest.error();
-  Message answer{MessageKind::digest_is};
-  answer.sha256 = std::move(*digest);
-  return answer;
+  return digest_of_range(options_.folder / asked.path, asked.offset, asked.bytes);
 }
 
 Result<Message> Answerer::tell_nonce(const Message& asked) const {
   if (!is_nonce_file_name(asked.text))
     return Error{ErrorCode::bad_format, "message nonce", "another name", "a nonce file's name"};
-  auto digest = digest_of_range(options_.folder / asked.text, 0, nonce_file_bytes);
-  if (!digest) return digest.error();
-  Message answer{MessageKind::digest_is};
-  answer.sha256 = std::move(*digest);
-  return answer;
+  return digest_of_range(options_.folder / asked.text, 0, nonce_file_bytes);
 }
 
 // Says "working" often enough while a file is hashed or waited for.
@@ -194,6 +195,13 @@ void Answerer::save_receipts() {
   (void)receipts_.save();
 }
 
+// A sender may be late: another one finished its file meanwhile, and a third offers another file of the same name. Its
+// chunks would spoil that one.
+Answerer::Incoming Answerer::find_incoming(const Message& message) const {
+  Incoming file = find_incoming(message.path);
+  return file && file->identity().is_same_file(identity_of(message)) ? file : nullptr;
+}
+
 Answerer::Incoming Answerer::find_incoming(const std::string& path) const {
   const std::lock_guard lock(mutex_);
   const auto at = incoming_.find(path);
@@ -216,7 +224,7 @@ bool Answerer::forget(const Incoming& file) {
   return true;
 }
 
-// Two senders of one file share what arrives.
+// Two senders of one file share what arrives; of two files under one name the second waits until the first is whole.
 Result<Answerer::Incoming> Answerer::incoming_for(const IncomingIdentity& identity) {
   Incoming file = find_incoming(identity.path);
   if (file && file->is_gone()) {
@@ -235,7 +243,7 @@ Result<Answerer::Incoming> Answerer::incoming_for(const IncomingIdentity& identi
 
 Result<Message> Answerer::take_offer(const Question& question) {
   const Message& offer = question.message;
-  const IncomingIdentity identity{offer.path, {offer.bytes, offer.chunk_bytes}, offer.modified_ns, offer.sha256};
+  const IncomingIdentity identity = identity_of(offer);
   if (auto ok = check_chunk_shape(identity.shape); !ok) return ok.error();
   if (!offer.forced) {
     const auto existing = hash_of_existing(question);
@@ -276,7 +284,7 @@ Result<Message> Answerer::take_reserve(const Question& question) {
 
 Result<Message> Answerer::take_chunk(const Question& question) {
   const Message& message = question.message;
-  const auto file = find_incoming(message.path);
+  const auto file = find_incoming(message);
   // Chunks of another size are those of a file that another sender has begun anew.
   if (!file || file->identity().shape.chunk_bytes != message.chunk_bytes) return offer_again(message.path);
   IncomingFile::Chunk chunk{message.index, question.data, 0};
@@ -293,7 +301,7 @@ Result<Message> Answerer::take_chunk(const Question& question) {
 Result<Message> Answerer::take_finish(const Question& question) {
   const std::string& path = question.message.path;
   if (question.message.sha256.empty()) return Error{ErrorCode::invalid_argument, path, "no hash", "a SHA-256"};
-  const auto file = find_incoming(path);
+  const auto file = find_incoming(question.message);
   if (!file) return offer_again(path);
   const auto receipt = file->finish(question.message.sha256, heartbeat(question));
   // What was cancelled or could not be read may be finished later.

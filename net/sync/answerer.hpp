@@ -69,6 +69,7 @@ class Answerer {
   using Incoming = std::shared_ptr<IncomingFile>;
   Result<Incoming> incoming_for(const IncomingIdentity& identity);
   Incoming find_incoming(const std::string& path) const;
+  Incoming find_incoming(const Message& message) const;
   std::vector<Incoming> all_incoming() const;
   bool forget(const Incoming& file);
   void note_receipt(const std::string& path, const gpu::FileReceipt& receipt);

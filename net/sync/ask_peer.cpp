@@ -49,6 +49,10 @@ Result<void> compare_part(Channel& channel, const std::filesystem::path& folder,
   question.bytes = part.bytes;
   const auto answer = channel.ask_for(MessageKind::digest_is, question);
   if (!answer) return answer.error();
+  if (answer->bytes != (*source)->size()) {
+    return Error{ErrorCode::mismatch, channel.peer(), fmt::format("{} of {} bytes", part.path, answer->bytes),
+                 fmt::format("{} bytes, as here", (*source)->size())};
+  }
   if (answer->sha256 == engram::sha256_hex(own)) return {};
   return Error{ErrorCode::mismatch, channel.peer(), fmt::format("other bytes of {}", part.path), "the same as here"};
 }

@@ -7,7 +7,7 @@
 
 namespace tandem::net::sync {
 
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 inline constexpr std::uint16_t default_port = 29510;  // clear of the tensors' 29500 and the actors' 29501
 
 inline constexpr std::size_t control_bytes_max = std::size_t{512}

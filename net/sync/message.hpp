@@ -5,14 +5,16 @@
 //   revision                           revision_is sha256 text     of the manifest; empty: no manifest
 //   mount                              mount_is text address       the line of the mount table; own address towards
 //                                                                  the server it names
-//   digest path offset bytes           digest_is sha256            of that part of a file
-//   nonce text                         digest_is sha256            of a file that the other node just wrote
+//   digest path offset bytes           digest_is sha256 bytes      of that part of a file; bytes: of the whole file
+//   nonce text                         digest_is sha256 bytes      of a file that the other node just wrote
 //   offer path bytes modified_ns       have state sha256 done      what is there already, in chunks of which size:
 //         chunk_bytes sha256 forced         chunk_bytes            the one offered, unless some are there
 //   reserve bytes                      done                        so much will come: is there room
-//   chunk path index chunk_bytes,      stored
+//   chunk path bytes modified_ns       stored                      of the file that was offered like this
+//         chunk_bytes sha256 index,
 //         with data
-//   finish path sha256                 working ..., finished       the whole file was read back and compared
+//   finish path bytes modified_ns      working ..., finished       the whole file was read back and compared
+//         sha256
 //   manifest, with data                done
 //   end                                done
 //   anything                           refused code text           unavailable: offer the file again

@@ -48,6 +48,17 @@ bool may_pass_by_itself(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::timeout || code == ErrorCode::corrupt;
 }
 
+// A message about a file, by which the receiver knows it from others of its name.
+Message message_about(MessageKind kind, const CopyFile& file) {
+  Message message{kind};
+  message.path = file.path;
+  message.bytes = file.bytes;
+  message.modified_ns = file.modified_ns;
+  message.chunk_bytes = file.shape.chunk_bytes;
+  message.sha256 = file.sha256;
+  return message;
+}
+
 class Copy {
  public:
   Copy(const CopyOptions& options, CopyFiles files, OwnHashes& hashes)
@@ -167,12 +178,7 @@ Result<void> Copy::offer_all(Channel& control) {
 }
 
 Result<Message> Copy::offer(Channel& control, const CopyFile& file) {
-  Message message{MessageKind::offer};
-  message.path = file.path;
-  message.bytes = file.bytes;
-  message.modified_ns = file.modified_ns;
-  message.chunk_bytes = file.shape.chunk_bytes;
-  message.sha256 = file.sha256;
+  Message message = message_about(MessageKind::offer, file);
   message.forced = options_.is_forced;
   return control.ask_for(MessageKind::have, message);
 }
@@ -267,10 +273,8 @@ Result<void> Copy::send_chunk(Channel& channel, PieceReader& reader, const CopyF
   const CopyFile& file = files_.files()[work.file];
   const auto piece = reader.read({file.path, file.shape.offset(*work.chunk), file.shape.bytes(*work.chunk)});
   if (!piece) return piece.error();
-  Message message{MessageKind::chunk};
-  message.path = file.path;
+  Message message = message_about(MessageKind::chunk, file);
   message.index = *work.chunk;
-  message.chunk_bytes = file.shape.chunk_bytes;
   // A receiver that hears nothing gives the connection up; one that is gone is told by the chunk.
   rate_.take(piece->size(), [&channel] { (void)channel.send({MessageKind::working}); });
   const auto stored = channel.ask_for(MessageKind::stored, message, *piece);
@@ -290,10 +294,7 @@ Result<void> Copy::compare_whole(Channel& channel, std::size_t index) {
     if (!own) return own.error();
     file.sha256 = std::move(*own);
   }
-  Message message{MessageKind::finish};
-  message.path = file.path;
-  message.sha256 = file.sha256;
-  const auto finished = channel.ask_for(MessageKind::finished, message);
+  const auto finished = channel.ask_for(MessageKind::finished, message_about(MessageKind::finish, file));
   if (!finished && finished.error().code == ErrorCode::mismatch) return judge_mismatch(channel, file, finished.error());
   if (!finished) return finished.error();
   const std::lock_guard lock(mutex_);

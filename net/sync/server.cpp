@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds accept_again_after{50};  // when descriptors run out
+constexpr std::chrono::milliseconds accept_again_after{50};  // when descriptors or memory run out
 
 Error listen_error(const PeerAddress& address, const error_code& failed) {
   const bool is_taken = failed == asio::error::address_in_use;
@@ -43,6 +43,7 @@ struct SyncServer::Parts {
   };
 
   Result<std::uint16_t> open();
+  void accept_until_stopped() noexcept;
   void accept_next();
   void take(tcp::socket socket);
   void run(tcp::socket socket, Connection& connection);
@@ -51,6 +52,7 @@ struct SyncServer::Parts {
   void join_finished();
   void log(const std::string& text) const noexcept;
   void note_broken(const std::string& text);
+  void note_refused(const std::exception& why) noexcept;
 
   // A channel that stop() can cancel, as long as there is one.
   class Reachable {
@@ -115,7 +117,25 @@ Result<std::uint16_t> SyncServer::Parts::open() {
   return port;
 }
 
+// An exception cuts the chain of accepts: it is begun anew. The pause needs no memory, which is what there may lack.
+void SyncServer::Parts::accept_until_stopped() noexcept {
+  for (bool is_over = false; !is_over;) {
+    try {
+      accept_next();
+      context.run();
+      is_over = true;
+    } catch (const std::exception& error) {
+      note_refused(error);
+      error_code ignored;
+      pause.expires_after(accept_again_after);
+      pause.wait(ignored);
+    }
+  }
+}
+
+// Ends the chain when stop() has closed the acceptor.
 void SyncServer::Parts::accept_next() {
+  if (!acceptor.is_open()) return;
   acceptor.async_accept([this](error_code failed, tcp::socket socket) {
     if (failed == asio::error::operation_aborted) return;
     if (!failed) {
@@ -130,6 +150,7 @@ void SyncServer::Parts::accept_next() {
 }
 
 void SyncServer::Parts::take(tcp::socket socket) {
+  if (options.on_connection) options.on_connection();
   join_finished();
   const std::lock_guard lock(mutex);
   if (is_stopping || connections.size() >= static_cast<std::size_t>(connections_max)) {
@@ -162,6 +183,18 @@ void SyncServer::Parts::run(tcp::socket socket, Connection& connection) {
 void SyncServer::Parts::log(const std::string& text) const noexcept {
   try {
     if (options.log) options.log(text);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+void SyncServer::Parts::note_refused(const std::exception& why) noexcept {
+  {
+    const std::lock_guard lock(mutex);
+    ++counts.refused;
+  }
+  try {
+    log(fmt::format("refused: a connection ended by an exception: {}", why.what()));
   } catch (const std::exception&) {
     return;
   }
@@ -232,8 +265,7 @@ SyncServer::~SyncServer() {
 Result<std::uint16_t> SyncServer::start() {
   auto port = parts_->open();
   if (!port) return port;
-  parts_->accept_next();
-  parts_->accepting = std::thread([parts = parts_.get()] { parts->context.run(); });
+  parts_->accepting = std::thread([parts = parts_.get()] { parts->accept_until_stopped(); });
   return port;
 }
 

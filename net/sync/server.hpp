@@ -1,7 +1,8 @@
 // SyncServer: listens on one address of the fabric and lets an Answerer answer whoever proves to know the token.
 //
 // A thread a connection: what it does is read, hash and write. Strangers, other versions and garbage are dropped and
-// counted; they never reach the answerer. stop() ends everything within a message's time.
+// counted; they never reach the answerer. Whatever one connection costs, memory that runs out included, the next one is
+// accepted. stop() ends everything within a message's time.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,9 @@ struct ServerOptions {
   // Told about connections that were refused or broke, and about every session's end. Any thread; may be empty.
   std::function<void(const std::string&)> log;
   std::function<void()> on_session_end;
+  // Told about every connection before anybody knows whose it is, in the thread that accepts; may be empty. If it
+  // throws, that connection is closed.
+  std::function<void()> on_connection = {};
 };
 
 class SyncServer {

@@ -25,11 +25,17 @@ Result<FilePart> configuration_part(const fs::path& folder) {
   return FilePart{configuration_name, 0, std::min(state->bytes, digest_bytes_max)};
 }
 
-// The last page of every file: a shard that is missing, shorter or still being received is told by it.
+// The size and the last page of every file: a shard that is missing, of another size or still being received is told by
+// them.
 Result<void> compare_ends(Channel& channel, const fs::path& folder, const gpu::Manifest& manifest) {
   for (const gpu::ManifestEntry& entry : manifest.files) {
+    const auto own = gpu::file_state(folder / entry.path);
+    if (!own) return own.error();
+    if (own->bytes != entry.bytes) {
+      return Error{ErrorCode::mismatch, (folder / entry.path).string(), fmt::format("{} bytes", own->bytes),
+                   fmt::format("{} bytes, as the manifest here says", entry.bytes)};
+    }
     const std::uint64_t count = std::min<std::uint64_t>(entry.bytes, page_bytes);
-    if (count == 0) continue;
     if (auto same = compare_part(channel, folder, {entry.path, entry.bytes - count, count}); !same) return same;
   }
   return {};
@@ -50,7 +56,9 @@ Result<std::string> check_same_revision(Channel& channel, const fs::path& folder
   if (auto same = compare_part(channel, folder, *part); !same) return same.error();
   if (auto same = compare_ends(channel, folder, *manifest); !same) return same.error();
   return fmt::format(
-      "both nodes hold revision {:.16}, every file up to its end (this one may not write there to tell more)", own);
+      "both nodes hold revision {:.16}, every file of its size and with its end (this one may not write there to tell "
+      "more)",
+      own);
 }
 
 }  // namespace

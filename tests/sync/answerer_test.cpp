@@ -26,12 +26,6 @@ Message ask(Answerer& answerer, const Message& message, const std::string& data 
   return answerer.answer({message, bytes_of(data), {}, {}});
 }
 
-Message finish_of(const std::string& path, const std::string& content) {
-  Message finish = message_of(MessageKind::finish, path);
-  finish.sha256 = sha_of(content);
-  return finish;
-}
-
 Message reserve_of(std::uint64_t bytes) {
   Message reserve{MessageKind::reserve};
   reserve.bytes = bytes;
@@ -51,7 +45,7 @@ BOOST_AUTO_TEST_CASE(other_connections_are_answered_while_a_file_is_hashed) {
   const std::string content(chunk_bytes_min, 'c');
   answerer.connection_opened();
   BOOST_REQUIRE((ask(answerer, offer_of("a", content)).kind == MessageKind::have));
-  BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, "a"), content).kind == MessageKind::stored));
+  BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, "a", content), content).kind == MessageKind::stored));
   std::promise<void> reached, may_go_on;
   const Message finish = finish_of("a", content);
   auto finished = std::async(std::launch::async, [&] {
@@ -69,7 +63,7 @@ BOOST_AUTO_TEST_CASE(other_connections_are_answered_while_a_file_is_hashed) {
     }
     return std::vector{ask(answerer, offer_of("a", content)).kind, ask(answerer, offer_of("b", content)).kind,
                        ask(answerer, reserve_of(content.size())).kind,
-                       ask(answerer, message_of(MessageKind::chunk, "b"), content).kind,
+                       ask(answerer, message_of(MessageKind::chunk, "b", content), content).kind,
                        ask(answerer, {MessageKind::revision}).kind};
   });
   const bool are_answered = others.wait_for(20s) == std::future_status::ready;
@@ -107,16 +101,46 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_gone_is_to_be_offered_again) {
   forced.forced = true;
   const auto receive = [&] {
     BOOST_TEST(ask(answerer, forced).state == "new");
-    BOOST_TEST((ask(answerer, message_of(MessageKind::chunk, "a"), content).kind == MessageKind::stored));
+    BOOST_TEST((ask(answerer, message_of(MessageKind::chunk, "a", content), content).kind == MessageKind::stored));
     BOOST_TEST((ask(answerer, finish_of("a", content)).kind == MessageKind::finished));
   };
   receive();
-  for (const Message& late : {message_of(MessageKind::chunk, "a"), finish_of("a", content)}) {
+  for (const Message& late : {message_of(MessageKind::chunk, "a", content), finish_of("a", content)}) {
     const Message refused = ask(answerer, late, late.kind == MessageKind::chunk ? content : "");
     BOOST_TEST(refused.code == to_string(ErrorCode::unavailable));
   }
   receive();
   BOOST_TEST(answerer.counts().files == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_files_under_one_name_the_second_waits_and_nothing_of_the_first_comes_into_it) {
+  const Folder folder;
+  Answerer answerer(receiving(folder));
+  const std::string first(2 * chunk_bytes_min, '1'), second(2 * chunk_bytes_min, '2');
+  const auto later = [](Message message) {
+    message.modified_ns += 1;
+    return message;
+  };
+  const auto send = [&](const Message& chunk, const std::string& content) {
+    return ask(answerer, chunk, content.substr(chunk.index * chunk_bytes_min, chunk_bytes_min));
+  };
+  Message second_offer = later(offer_of("a", second));
+  second_offer.sha256 = sha_of(second);
+  BOOST_TEST(ask(answerer, offer_of("a", first)).state == "new");
+  BOOST_TEST(ask(answerer, second_offer).code == to_string(ErrorCode::unavailable), "it waits");
+  for (const std::uint64_t index : {0, 1})
+    BOOST_TEST((send(message_of(MessageKind::chunk, "a", first, index), first).kind == MessageKind::stored));
+  BOOST_TEST((ask(answerer, finish_of("a", first)).kind == MessageKind::finished));
+
+  BOOST_TEST(ask(answerer, second_offer).state == "new");
+  // Whoever still sends the first file does not know yet that it is whole.
+  BOOST_TEST(send(message_of(MessageKind::chunk, "a", first), first).code == to_string(ErrorCode::unavailable));
+  BOOST_TEST(ask(answerer, finish_of("a", first)).code == to_string(ErrorCode::unavailable));
+  for (const std::uint64_t index : {0, 1})
+    BOOST_TEST((send(later(message_of(MessageKind::chunk, "a", second, index)), second).kind == MessageKind::stored));
+  BOOST_TEST(ask(answerer, finish_of("a", first)).code == to_string(ErrorCode::unavailable), "nor throws it away");
+  BOOST_TEST((ask(answerer, later(finish_of("a", second))).kind == MessageKind::finished));
+  BOOST_TEST(content_of(folder.path() / "a") == second);
 }
 
 BOOST_AUTO_TEST_CASE(a_part_goes_when_its_file_came_another_way) {
@@ -125,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_part_goes_when_its_file_came_another_way) {
   const std::string content(2 * chunk_bytes_min, 'c');
   answerer.connection_opened();
   BOOST_REQUIRE((ask(answerer, offer_of("a", content)).kind == MessageKind::have));
-  BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, "a"), content.substr(0, chunk_bytes_min)).kind ==
+  BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, "a", content), content.substr(0, chunk_bytes_min)).kind ==
                  MessageKind::stored));
   answerer.connection_closed();
   BOOST_TEST(!std::filesystem::is_empty(folder.path() / parts_folder_name));
@@ -143,8 +167,9 @@ BOOST_AUTO_TEST_CASE(a_complete_copy_leaves_no_parts_of_other_versions_but_those
   const std::string content(2 * chunk_bytes_min, 'c');
   const auto begin = [&](const std::string& path) {
     BOOST_REQUIRE((ask(answerer, offer_of(path, content)).kind == MessageKind::have));
-    BOOST_REQUIRE((ask(answerer, message_of(MessageKind::chunk, path), content.substr(0, chunk_bytes_min)).kind ==
-                   MessageKind::stored));
+    BOOST_REQUIRE(
+        (ask(answerer, message_of(MessageKind::chunk, path, content), content.substr(0, chunk_bytes_min)).kind ==
+         MessageKind::stored));
   };
   answerer.connection_opened();
   begin("of another version");

@@ -112,20 +112,25 @@ inline FrameHead head_of(const std::string& control) {
   return head;
 }
 
-inline Message offer_of(const std::string& path, const std::string& content) {
-  Message message{MessageKind::offer};
+// A message about the file `path` with this content, of one time of writing.
+inline Message message_of(MessageKind kind, const std::string& path, const std::string& content,
+                          std::uint64_t index = 0) {
+  Message message{kind};
   message.path = path;
   message.bytes = content.size();
   message.modified_ns = 1'796'000'000'000'000'000;
+  message.index = index;
   message.chunk_bytes = chunk_bytes_min;
   return message;
 }
 
-inline Message message_of(MessageKind kind, const std::string& path, std::uint64_t index = 0) {
-  Message message{kind};
-  message.path = path;
-  message.index = index;
-  message.chunk_bytes = chunk_bytes_min;
+inline Message offer_of(const std::string& path, const std::string& content) {
+  return message_of(MessageKind::offer, path, content);
+}
+
+inline Message finish_of(const std::string& path, const std::string& content) {
+  Message message = message_of(MessageKind::finish, path, content);
+  message.sha256 = sha_of(content);
   return message;
 }
 
@@ -133,7 +138,7 @@ inline Message message_of(MessageKind kind, const std::string& path, std::uint64
 inline void send_chunks(Channel& channel, const std::string& path, const std::string& content, std::uint64_t first,
                         std::uint64_t last) {
   for (std::uint64_t i = first; i < last; ++i) {
-    const auto stored = channel.ask_for(MessageKind::stored, message_of(MessageKind::chunk, path, i),
+    const auto stored = channel.ask_for(MessageKind::stored, message_of(MessageKind::chunk, path, content, i),
                                         bytes_of(content.substr(i * chunk_bytes_min, chunk_bytes_min)));
     BOOST_REQUIRE_MESSAGE(stored, stored.error().message());
   }

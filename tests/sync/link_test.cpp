@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_node_that_only_serves_takes_nothing) {
   BOOST_REQUIRE(channel);
   for (const MessageKind kind : {MessageKind::offer, MessageKind::reserve, MessageKind::chunk, MessageKind::finish,
                                  MessageKind::manifest, MessageKind::end}) {
-    const auto refused = (*channel)->ask(message_of(kind, "a"));
+    const auto refused = (*channel)->ask(message_of(kind, "a", ""));
     BOOST_TEST((refused.error().code == ErrorCode::invalid_argument), to_string(kind));
   }
   BOOST_TEST(ask_revision(**channel)->manifest_hash.empty());
@@ -145,6 +145,10 @@ BOOST_AUTO_TEST_CASE(parts_of_files_are_compared_and_only_nonces_are_read_by_nam
   BOOST_REQUIRE(channel);
   BOOST_TEST(compare_part(**channel, own.path(), {"a", 5, 5}).has_value());
   BOOST_TEST((compare_part(**channel, own.path(), {"b", 0, 4}).error().code == ErrorCode::mismatch));
+  (void)receiver.folder.write("a", bytes_of("same bytes and more"));
+  const auto longer = compare_part(**channel, own.path(), {"a", 5, 5});
+  BOOST_REQUIRE(!longer);
+  BOOST_TEST(longer.error().found == "a of 19 bytes");
   Message question{MessageKind::nonce};
   question.text = "../a";
   BOOST_TEST((*channel)->ask(question).error().found.find("nonce") != std::string::npos);
@@ -160,8 +164,7 @@ BOOST_AUTO_TEST_CASE(a_file_arrives_in_pieces_and_appears_whole) {
   BOOST_REQUIRE(channel);
   BOOST_TEST((*channel)->ask_for(MessageKind::have, offer_of("sub/a", content))->state == "new");
   send_chunks(**channel, "sub/a", content, 1, 3);
-  Message finish = message_of(MessageKind::finish, "sub/a");
-  finish.sha256 = sha_of(content);
+  const Message finish = finish_of("sub/a", content);
   BOOST_TEST((*channel)->ask(finish).error().found.find("2 of 3 chunks") != std::string::npos);
   send_chunks(**channel, "sub/a", content, 0, 1);
   BOOST_TEST(!std::filesystem::exists(receiver.folder.path() / "sub/a"));
@@ -179,13 +182,13 @@ BOOST_AUTO_TEST_CASE(chunks_without_an_offer_beyond_the_end_or_of_another_size_a
   auto channel = receiver.connect();
   BOOST_REQUIRE(channel);
   const auto code_of = [&](std::uint64_t index, const std::string& data) {
-    return (*channel)->ask(message_of(MessageKind::chunk, "a", index), bytes_of(data)).error().code;
+    return (*channel)->ask(message_of(MessageKind::chunk, "a", content, index), bytes_of(data)).error().code;
   };
   BOOST_TEST((code_of(0, content.substr(1)) == ErrorCode::unavailable), "offer it again");
   BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
   BOOST_TEST((code_of(2, "x") == ErrorCode::out_of_range));
   BOOST_TEST((code_of(1, "xy") == ErrorCode::out_of_range));
-  Message other_size = message_of(MessageKind::chunk, "a");
+  Message other_size = message_of(MessageKind::chunk, "a", content);
   other_size.chunk_bytes = 2 * chunk_bytes_min;
   BOOST_TEST(((*channel)->ask(other_size, bytes_of(content)).error().code == ErrorCode::unavailable), "begun anew");
   Message zero = offer_of("b", content);
@@ -202,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_file_with_another_hash_is_thrown_away_and_the_old_one_sta
   BOOST_REQUIRE(channel);
   BOOST_REQUIRE((*channel)->ask_for(MessageKind::have, offer_of("a", content)));
   send_chunks(**channel, "a", content, 0, 1);
-  Message finish = message_of(MessageKind::finish, "a");
+  Message finish = message_of(MessageKind::finish, "a", content);
   finish.sha256 = sha_of("something else");
   BOOST_TEST(((*channel)->ask(finish).error().code == ErrorCode::mismatch));
   BOOST_TEST(content_of(receiver.folder.path() / "a") == "old");

@@ -1,9 +1,15 @@
 // A server whose connections end in every way, and the client's side of what was changed on the way.
 #include "net/sync/server.hpp"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <new>
 #include <stdexcept>
 
+#include "net/sync/ask_peer.hpp"
 #include "net/sync/rate_limit.hpp"
 #include "tests/sync/link_ends.hpp"
 
@@ -28,10 +34,66 @@ BOOST_AUTO_TEST_CASE(a_listener_that_throws_leaves_no_file_open_and_no_connectio
   Answerer next({.folder = receiver.folder.path(), .state_folder = {}, .takes_files = true});
   const Message offer = offer_of("a", content);
   BOOST_TEST(next.answer({offer, {}, {}, {}}).done == "01", "what arrived was written down");
-  const Message chunk = message_of(MessageKind::chunk, "a", 1);
+  const Message chunk = message_of(MessageKind::chunk, "a", content, 1);
   const Message stored = next.answer({chunk, bytes_of(content).subspan(chunk_bytes_min), {}, {}});
   BOOST_TEST((stored.kind == MessageKind::stored), stored.text);
   receiver.server.stop();
+}
+
+namespace {
+
+// A server that answers questions and tells `on_connection` of every connection.
+struct ToldServer {
+  explicit ToldServer(std::function<void()> on_connection)
+      : answerer({.folder = folder.path(), .state_folder = {}}), server(options(std::move(on_connection)), answerer) {}
+  ServerOptions options(std::function<void()> on_connection) {
+    ServerOptions told{{"127.0.0.1", 0}, secret, short_timeouts(), [this](const auto& text) { log += text; }, {}};
+    told.on_connection = std::move(on_connection);
+    return told;
+  }
+  Folder folder;
+  Answerer answerer;
+  std::string log;  // to be read when the server has stopped
+  SyncServer server;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(memory_that_runs_out_while_accepting_costs_one_connection) {
+  std::atomic<int> connections{0};
+  ToldServer told([&] {
+    if (++connections == 1) throw std::bad_alloc();
+  });
+  const std::uint16_t port = told.server.start().value();
+  const auto connect = [port] { return Channel::connect({"127.0.0.1", port}, secret, short_timeouts()); };
+  BOOST_TEST(!connect().has_value());
+  {
+    const auto channel = connect();
+    BOOST_REQUIRE_MESSAGE(channel, (channel ? "" : channel.error().message()));
+    BOOST_TEST(ask_revision(**channel).has_value());
+  }
+  told.server.stop();
+  BOOST_TEST(told.server.counts().refused == 1U);
+  BOOST_TEST(told.server.counts().accepted == 1U);
+  BOOST_TEST(told.log.find("bad_alloc") != std::string::npos, told.log);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_was_accepted_while_the_server_stops_does_not_keep_it) {
+  std::promise<void> reached, may_go_on;
+  std::atomic<int> connections{0};
+  ToldServer told([&] {
+    if (++connections > 1) return;
+    reached.set_value();
+    may_go_on.get_future().wait();
+  });
+  const std::uint16_t port = told.server.start().value();
+  const RawClient first(port);
+  reached.get_future().wait();
+  const RawClient second(port);  // is accepted at once when the first one is done with, behind the order to stop
+  auto stopped = std::async(std::launch::async, [&] { told.server.stop(); });
+  BOOST_TEST((stopped.wait_for(100ms) == std::future_status::timeout));
+  may_go_on.set_value();
+  BOOST_TEST((stopped.wait_for(20s) == std::future_status::ready));
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_that_ends_within_a_frame_is_broken_and_one_between_two_is_not) {
