@@ -6,13 +6,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <cctype>
 #include <cerrno>
 #include <utility>
 
+#include "engram/durable_file.hpp"
 #include "gpu/checkpoint/layers.hpp"
 #include "gpu/checkpoint/strict_json.hpp"
 #include "gpu/exl3/codebook.hpp"
@@ -29,13 +28,8 @@ namespace json = boost::json;
 constexpr std::uint64_t small_file_bytes_max = 256'000'000;
 constexpr const char* bank_name = "bank";
 
-// Temporary names of DurableFile: the final name, a dot and six letters or digits.
 bool is_leftover(const fs::path& path) {
-  const std::string suffix = path.extension().string(), final_suffix = path.stem().extension().string();
-  const bool is_ours = final_suffix == ".safetensors" || final_suffix == ".json" || final_suffix == ".i32";
-  return is_ours && suffix.size() == 7 && std::all_of(suffix.begin() + 1, suffix.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0;
-         });
+  return !engram::replaced_name(path.filename().string()).empty();
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {
@@ -142,10 +136,7 @@ Result<void> prepare_pack_folder(const PackJob& job) {
 void remove_leftovers(const PackJob& job) {
   const fs::path& out = job.options.out;
   for (const fs::path& folder : {out, out / pieces_folder_name, out / "exl3" / bank_name, out / "exl3" / "plan"}) {
-    for (const fs::path& entry : entries(folder)) {
-      std::error_code ec;
-      if (is_leftover(entry)) fs::remove(entry, ec);
-    }
+    engram::remove_stale_temporaries(folder, [](std::string_view) { return true; });
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "engram/durable_file.hpp"
 #include "gpu/weights_files/manifest.hpp"
 
 namespace tandem::gpu {
@@ -64,10 +65,10 @@ class FolderWalk {
 }  // namespace
 
 bool is_model_file_name(std::string_view name) {
-  // Also the manifest that a killed process was writing: its name goes on behind a dot.
   const bool is_manifest = name == manifest_file_name || name.starts_with(std::string(manifest_file_name) + ".");
-  return !name.starts_with('.') && !is_manifest && !name.ends_with(".part") && !name.ends_with(".part.journal") &&
-         !is_packed_engram_name(name);
+  // What a killed process was writing is nobody's.
+  return !name.starts_with('.') && !is_manifest && engram::replaced_name(name).empty() && !name.ends_with(".part") &&
+         !name.ends_with(".part.journal") && !is_packed_engram_name(name);
 }
 
 Result<FileState> file_state(const fs::path& file) {

@@ -1,6 +1,7 @@
 // They are written durably; the new list of what is held is the wanted one's file under its final name.
 #include "net/fetch/folder_lists.hpp"
 
+#include <string_view>
 #include <system_error>
 
 #include "engram/durable_file.hpp"
@@ -16,16 +17,6 @@ namespace fs = std::filesystem;
 constexpr const char* wanted_name = ".tandem-fetch.manifest";
 constexpr const char* earlier_name = ".tandem-fetch.earlier";
 
-// A kill while a list was written leaves its temporary file, under a random name. Nobody else writes names like these.
-void remove_stale(const fs::path& folder) {
-  const std::string prefix = std::string(wanted_name) + '.';
-  std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    std::error_code ignored;
-    if (at->path().filename().string().starts_with(prefix)) fs::remove(at->path(), ignored);
-  }
-}
-
 Result<gpu::Manifest> read_list(const fs::path& path) {
   const auto text = engram::read_text(path, gpu::manifest_text_bytes_max);
   if (!text) return text.error();
@@ -40,7 +31,8 @@ bool is_missing(const Result<gpu::Manifest>& list) {
 
 FolderLists FolderLists::open(fs::path folder) {
   FolderLists lists(std::move(folder));
-  remove_stale(lists.folder_);
+  // A list that a killed fetch was writing may have been its last.
+  engram::remove_stale_temporaries(lists.folder_, [](std::string_view name) { return name == wanted_name; });
   lists.held_ = gpu::read_manifest(lists.folder_);
   lists.wanted_ = read_list(lists.folder_ / wanted_name);
   lists.earlier_ = read_list(lists.folder_ / earlier_name);

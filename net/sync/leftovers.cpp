@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "engram/durable_file.hpp"
 #include "gpu/weights_files/receipts.hpp"
 #include "net/sync/incoming_file.hpp"
 #include "net/sync/nonce_file.hpp"
@@ -18,23 +19,6 @@ namespace tandem::net::sync {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t random_suffix_length = 7;  // ".XXXXXX" of mkostemp
-
-// The name without the suffix of a temporary file, or nothing.
-std::string_view replaced_name(std::string_view name) {
-  if (name.size() <= random_suffix_length || name[name.size() - random_suffix_length] != '.') return {};
-  return name.substr(0, name.size() - random_suffix_length);
-}
-
-bool is_old_kind(std::string_view name) {
-  return is_nonce_file_name(name) || is_nonce_file_name(replaced_name(name)) ||
-         replaced_name(name) == gpu::receipt_file_name;
-}
-
-bool is_journal_under_construction(std::string_view name) {
-  return replaced_name(name).ends_with(".journal");
-}
 
 template <class Matches>
 std::vector<fs::path> find_files(const fs::path& folder, Matches matches) {
@@ -50,7 +34,7 @@ std::vector<fs::path> find_files(const fs::path& folder, Matches matches) {
 void remove_leftovers(const fs::path& folder) {
   std::error_code ignored;
   const fs::path parts = folder / parts_folder_name;
-  for (const fs::path& file : find_files(parts, is_journal_under_construction)) fs::remove(file, ignored);
+  engram::remove_stale_temporaries(parts, [](std::string_view name) { return name.ends_with(".journal"); });
   fs::remove(parts, ignored);  // stays where something unfinished is in it
   remove_old_leftovers(folder);
 }
@@ -58,8 +42,10 @@ void remove_leftovers(const fs::path& folder) {
 }  // namespace
 
 void remove_old_leftovers(const fs::path& folder) {
+  engram::remove_stale_temporaries(
+      folder, [](std::string_view name) { return is_nonce_file_name(name) || name == gpu::receipt_file_name; });
   const auto limit = fs::file_time_type::clock::now() - leftover_age;
-  for (const fs::path& file : find_files(folder, is_old_kind)) {
+  for (const fs::path& file : find_files(folder, is_nonce_file_name)) {
     std::error_code failed;
     const auto written = fs::last_write_time(file, failed);
     if (!failed && written < limit) fs::remove(file, failed);

@@ -1,8 +1,8 @@
 // What killed processes leave in a model folder, and the lock by which a receiver knows that nobody needs it.
 //
-// Temporary files of files that were being replaced have names of their own, so nobody comes upon them again. Those of
-// journals are removed by the first receiver of a folder; nonces and receipts, which other processes write without a
-// lock, when they are an hour old: they live for seconds.
+// Temporary files of journals, nonces and receipts may be of names that nobody writes again: their writers' locks tell
+// whether they are needed (engram/durable_file.hpp). Nonces themselves, which live for seconds, go when they are an
+// hour old.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace tandem::net::sync {
 
 inline constexpr std::chrono::hours leftover_age{1};
 
-// Removes nonces, and temporary files of receipts, that are older than leftover_age.
+// Removes nonces that are older than leftover_age, and temporary files of nonces and receipts whose writers are dead.
 void remove_old_leftovers(const std::filesystem::path& folder);
 
 // A receiver's share of the lock on its folder, held as long as the object lives. Whoever finds that nobody else has a

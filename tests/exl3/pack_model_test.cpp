@@ -87,10 +87,10 @@ bool run_killed(const exl3::PackOptions& options) {
 
 // What a run that dies while it writes leaves behind.
 void leave_half_files(const std::filesystem::path& folder) {
-  write_text_file(folder / "config.json.a1B2c3", "");
+  write_text_file(folder / "config.json.a1B2c3.tandem-new", "");
   const auto pieces = folder / exl3::pieces_folder_name;
   if (!std::filesystem::exists(pieces)) return;
-  write_text_file(pieces / "layers.3.attn.wq_a.safetensors.a1B2c3", "half a file");
+  write_text_file(pieces / "layers.3.attn.wq_a.safetensors.a1B2c3.tandem-new", "half a file");
 }
 
 void check_refused(const exl3::PackOptions& options, const std::string& why) {

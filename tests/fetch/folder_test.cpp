@@ -135,10 +135,10 @@ BOOST_FIXTURE_TEST_CASE(a_file_of_a_fetch_that_was_not_ended_never_passes_for_an
 
 BOOST_FIXTURE_TEST_CASE(files_of_other_people_are_left_alone, Published) {
   target.write("tandem-manifest.json.backup", "keep");
-  target.write(".tandem-fetch.manifest.a1b2c3", "a killed fetch");
+  target.write(".tandem-fetch.manifest.a1b2c3.tandem-new", "a killed fetch");
   target.fetch_all();
   BOOST_TEST(target.read("tandem-manifest.json.backup") == "keep");
-  BOOST_TEST(!target.has(".tandem-fetch.manifest.a1b2c3"));
+  BOOST_TEST(!target.has(".tandem-fetch.manifest.a1b2c3.tandem-new"));
 }
 
 // Whoever may write into the folder would choose what else this process overwrites.

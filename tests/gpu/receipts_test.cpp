@@ -159,8 +159,8 @@ BOOST_AUTO_TEST_CASE(tools_files_and_packed_tables_are_no_part_of_a_model) {
   fs::create_directories(folder.path() / "exl3/qn");
   for (const char* name :
        {"config.json", "exl3/qn/b.safetensors", ".cache/x", ".tandem-receipt.json", "x.part", "x.part.journal",
-        "tandem-manifest.json", "tandem-manifest.json.a1B2c3", "engram-l1-r0of2.bin", "engram-l1-r0of2.bin.json",
-        "engram_token_map.i32", "engram-notes.txt"}) {
+        "tandem-manifest.json", "tandem-manifest.json.a1B2c3.tandem-new", "engram_token_map.i32.a1B2c3.tandem-new",
+        "engram-l1-r0of2.bin", "engram-l1-r0of2.bin.json", "engram_token_map.i32", "engram-notes.txt"}) {
     test::write_file(folder.path() / name, name);
   }
   std::vector<std::string> paths;

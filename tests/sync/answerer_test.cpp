@@ -6,6 +6,7 @@
 #include <future>
 #include <system_error>
 
+#include "engram/durable_file.hpp"
 #include "net/sync/leftovers.hpp"
 #include "net/sync/nonce_file.hpp"
 #include "tests/sync/link_ends.hpp"
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_complete_copy_leaves_no_parts_of_other_versions_but_those
 BOOST_AUTO_TEST_CASE(the_first_receiver_of_a_folder_removes_what_killed_ones_left) {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / parts_folder_name);
-  const std::string journal = std::string(parts_folder_name) + "/0123.journal.aBc123";
+  const std::string journal = std::string(parts_folder_name) + "/0123.journal.aBc123.tandem-new";
   const std::string part = std::string(parts_folder_name) + "/0123.part";
   (void)folder.write(journal, bytes_of("cut"));
   (void)folder.write(part, bytes_of("unfinished"));
@@ -199,26 +200,28 @@ BOOST_AUTO_TEST_CASE(the_first_receiver_of_a_folder_removes_what_killed_ones_lef
   const Answerer first(receiving(folder));
   BOOST_TEST(!exists(journal));
   BOOST_TEST(exists(part));
-  (void)folder.write(journal, bytes_of("being written by the first"));
+  const auto file = engram::DurableFile::create(folder.path() / parts_folder_name / "0123.journal");
+  BOOST_REQUIRE(file);
   const Answerer second(receiving(folder));
-  BOOST_TEST(exists(journal));
+  BOOST_TEST(std::filesystem::exists(file->temporary()), "the first one writes it");
 }
 
-BOOST_AUTO_TEST_CASE(nonces_and_receipts_of_killed_processes_go_when_they_are_old_and_nothing_else_does) {
+BOOST_AUTO_TEST_CASE(
+    nonces_of_killed_processes_go_when_they_are_old_their_temporary_files_at_once_and_nothing_else_does) {
   const Folder folder;
   const std::string nonce = ".tandem-nonce-" + std::string(32, 'a');
-  const std::vector<std::string> leftovers{nonce, nonce + ".aBc123", ".tandem-receipt.json.aBc123"};
+  const std::vector<std::string> temporaries{nonce + ".aBc123.tandem-new", ".tandem-receipt.json.aBc123.tandem-new"};
   const std::vector<std::string> others{"tandem-manifest.json.backup", ".tandem-receipt.json", nonce + "-1",
-                                        ".tandem-receipt.json.aBc1234", "config.json"};
-  for (const auto* names : {&leftovers, &others}) {
+                                        ".tandem-receipt.json.aBc1234.tandem-new", "config.json"};
+  (void)folder.write(nonce, bytes_of("x"));
+  for (const auto* names : {&temporaries, &others}) {
     for (const std::string& name : *names) (void)folder.write(name, bytes_of("x"));
   }
   const auto count = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
   { const Answerer first(receiving(folder)); }
-  BOOST_TEST(count() == 8, "they may be another process's");
-  for (const auto* names : {&leftovers, &others}) {
-    for (const std::string& name : *names) make_old(folder.path() / name);
-  }
+  BOOST_TEST(count() == 6, "the nonce may be another process's");
+  make_old(folder.path() / nonce);
+  for (const std::string& name : others) make_old(folder.path() / name);
   BOOST_REQUIRE(NonceFile::create(folder.path()));
   BOOST_TEST(count() == 5);
   for (const std::string& name : others) BOOST_TEST(std::filesystem::exists(folder.path() / name), name);
