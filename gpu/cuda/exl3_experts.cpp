@@ -7,6 +7,7 @@
 
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_layer.hpp"
+#include "gpu/cuda/expert_scratch.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {

@@ -5,13 +5,10 @@
 #include "gpu/cuda/calls.hpp"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/expert_layer.hpp"
+#include "gpu/cuda/expert_scratch.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {
-
-// Rows of a chunk. Products take 4 * slices * D * (slots + 1) bytes a row: 143 KB at full size. EXL3 experts are
-// decoded once a chunk, so theirs is longer.
-constexpr std::int64_t chunk_rows = 128, exl3_chunk_rows = 1024;
 
 // The shared expert runs beside the routed ones.
 constexpr int shared_side = static_cast<int>(Ops::Side::branch);
@@ -53,6 +50,7 @@ struct Layer {
   int experts = 0, slots = 0, slices = 1;
   std::int64_t inter = 0;
   bool q8 = false, shared_q8 = false;
+  ExpertScratch scratch;  // of a chunk
 };
 
 RoutedProducts routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
@@ -88,6 +86,7 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
   const ExpertWeights& shared = layer.call.weights->shared;
   if (shared.w1.empty()) return {};
   const Workspace::Scope scope(context.scratch());
+  context.scratch().reserve(layer.scratch.branch);
   const bool round = layer.call.numerics.bf16_activations;
   const Tensor gate = context.scratch().f32(x.rows, shared.w1.n), up = context.scratch().f32(x.rows, shared.w1.n);
   const LinearCall raising[] = {{x, &shared.w1, {false, round}, gate}, {x, &shared.w3, {false, round}, up}};
@@ -103,6 +102,7 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
 
 void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std::int64_t rows) {
   const Workspace::Scope scope(context.scratch());
+  context.scratch().reserve(layer.scratch.stream);
   const MoeCall& call = layer.call;
   const Routing routing{call.routing.ids.slice_rows(first, rows), call.routing.weights.slice_rows(first, rows)};
   const Tensor plain = call.x.slice_rows(first, rows);
@@ -155,15 +155,15 @@ void moe(CudaContext& context, const MoeCall& call) {
   Layer layer{call};
   layer.format = expert.w1.format;
   if (layer.format != WeightFormat::exl3) layer.table = find_table(context, *call.weights);
-  layer.experts = static_cast<int>(call.weights->experts.size());
-  layer.slots = static_cast<int>(call.routing.ids.cols);
-  layer.slices = static_cast<int>(expert.w2.slices.size());
-  layer.inter = expert.w1.n;
-  // One Q8 copy serves routed and shared experts, whatever the shared one's format, unless the routed ones are EXL3.
-  layer.q8 = call.numerics.q8 && expert.w1.is_low_precision();
-  const bool shared_is_low = call.numerics.q8 && call.weights->shared.w1.is_low_precision();
-  layer.shared_q8 = layer.format == WeightFormat::exl3 ? shared_is_low : layer.q8;
-  const std::int64_t chunk = layer.format == WeightFormat::exl3 ? exl3_chunk_rows : chunk_rows;
+  const ExpertShape shape = expert_shape(call);
+  layer.experts = static_cast<int>(shape.experts);
+  layer.slots = static_cast<int>(shape.slots);
+  layer.slices = static_cast<int>(shape.slices);
+  layer.inter = shape.inter;
+  layer.q8 = shape.q8;
+  layer.shared_q8 = shape.shared_q8;
+  layer.scratch = expert_scratch(shape, call.x.rows);
+  const std::int64_t chunk = expert_chunk_rows(shape.is_exl3);
   for (std::int64_t first = 0; first < call.x.rows; first += chunk) {
     mix_chunk(context, layer, first, std::min(chunk, call.x.rows - first));
   }

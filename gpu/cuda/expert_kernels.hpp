@@ -42,10 +42,6 @@ struct ExpertPlan {
   std::int32_t* expert_of_use = nullptr;    // expert of uses[i]
   std::int32_t* position_of_use = nullptr;  // i of use uses[i]
 };
-// Tiles that uses of `experts` experts can need at most.
-constexpr std::int64_t tiles_of(std::int64_t uses, std::int64_t experts, std::int64_t tile_rows) {
-  return (uses < experts ? uses : experts) + uses / tile_rows;
-}
 cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, int tile_rows, const ExpertPlan& plan);
 
 // h[use] = routing weight * silu(min(g, limit)) * clamp(u, +-limit), g and u rounded first, h rounded at last if

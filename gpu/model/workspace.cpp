@@ -6,7 +6,6 @@
 namespace tandem::gpu {
 namespace {
 
-constexpr std::size_t alignment = 64;
 constexpr std::size_t smallest_block = std::size_t{1} << 20;
 
 }  // namespace
@@ -27,8 +26,16 @@ std::size_t Workspace::bytes() const noexcept {
   return total;
 }
 
+void Workspace::reserve(std::size_t bytes) {
+  while (block_ < blocks_.size() && used_ + bytes > blocks_[block_].bytes) {
+    ++block_;
+    used_ = 0;
+  }
+  if (block_ == blocks_.size()) blocks_.push_back(memory_.allocate(std::max(bytes, smallest_block)));
+}
+
 std::byte* Workspace::take(std::size_t bytes) {
-  const std::size_t size = std::max<std::size_t>((bytes + alignment - 1) / alignment * alignment, alignment);
+  const std::size_t size = whole_lines(bytes);
   while (block_ < blocks_.size() && used_ + size > blocks_[block_].bytes) {
     ++block_;
     used_ = 0;

@@ -36,6 +36,14 @@ class Workspace {
 
   explicit Workspace(Memory& memory = host_memory()) noexcept : memory_(memory) {}
 
+  // Bytes that a tensor of so many 4-byte elements takes.
+  static constexpr std::size_t room(std::int64_t elements) noexcept {
+    return whole_lines(static_cast<std::size_t>(elements) * sizeof(float));
+  }
+  // The next so many bytes of tensors, each counted with room(), come from one block; memory is allocated now if it is
+  // to be allocated at all, and no more than that.
+  void reserve(std::size_t bytes);
+
   // Forgets all tensors and merges the memory into one block. Call between steps.
   void reset();
   Tensor f32(std::int64_t rows, std::int64_t cols);
@@ -44,6 +52,10 @@ class Workspace {
   std::size_t bytes() const noexcept;
 
  private:
+  static constexpr std::size_t alignment = 64;  // of every tensor
+  static constexpr std::size_t whole_lines(std::size_t bytes) noexcept {
+    return bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
+  }
   std::byte* take(std::size_t bytes);
 
   Memory& memory_;

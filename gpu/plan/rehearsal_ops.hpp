@@ -45,6 +45,7 @@ class RehearsalOps final : public Ops {
 
   Memory& memory() noexcept override { return memory_; }
   Result<void> wait() override { return {}; }
+  void beside(Side side, const std::function<void()>& body) override { scratch_.beside(side, body); }
   void prepare(Linear&) override {}
   void prepare(MoeWeights&) override {}
 
@@ -57,6 +58,7 @@ class RehearsalOps final : public Ops {
   void linear(const Tensor& x, const Linear& weight, LinearMode mode, Tensor) override {
     scratch_.linear(x, weight, mode);
   }
+  void linears(std::span<const LinearCall> calls) override { scratch_.linears(calls); }
   void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor) override {
     for (const Linear& slice : weight.slices) scratch_.linear(x, slice, mode);
   }

@@ -1,6 +1,9 @@
 // Bounds in floats, one function an operation. Names in comments are the buffers that are meant.
 #include "gpu/plan/scratch_meter.hpp"
 
+#include <numeric>
+
+#include "gpu/cuda/expert_scratch.hpp"
 #include "gpu/exl3/form.hpp"
 
 namespace tandem::gpu {
@@ -8,7 +11,6 @@ namespace {
 
 // Of the device backend.
 constexpr std::int64_t device_score_floats = std::int64_t{16} << 20;  // score_budget of the indexer
-constexpr std::int64_t device_chunk_rows = 128;                       // rows of one pass over the experts
 constexpr std::int64_t device_linear_rows = 64;                       // rows rotated at a time for an EXL3 matrix
 constexpr std::int64_t device_split_heads = 1024;                     // rows x heads of attention in many blocks
 constexpr std::int64_t device_split_keys = 1024;                      // keys of such a row, at most
@@ -33,12 +35,25 @@ std::int64_t entries_of_rows(const IndexCall& call) {
 
 }  // namespace
 
-void ScratchMeter::linear(const Tensor& x, const Linear& weight, LinearMode mode) {
-  if (mode.q8 && weight.is_low_precision()) take(x.rows * x.cols);
-  if (weight.format != WeightFormat::exl3) return;
+std::int64_t ScratchMeter::floats_of(const Tensor& x, const Linear& weight, LinearMode mode) const {
+  if (mode.q8 && weight.is_low_precision()) return x.rows * x.cols;
+  if (weight.format != WeightFormat::exl3) return 0;
   const std::int64_t inputs = exl3::padded_side(weight.k);
-  if (!is_device_) return take(x.rows * inputs);
-  take(std::min(x.rows, device_linear_rows) * (inputs / 2 + device_slices));
+  if (!is_device_) return x.rows * inputs;
+  return std::min(x.rows, device_linear_rows) * (inputs / 2 + device_slices);
+}
+
+void ScratchMeter::linear(const Tensor& x, const Linear& weight, LinearMode mode) {
+  take(floats_of(x, weight, mode));
+}
+
+void ScratchMeter::linears(std::span<const LinearCall> calls) {
+  std::int64_t sum = 0;
+  for (const LinearCall& call : calls) {
+    const std::int64_t floats = floats_of(call.x, *call.weight, call.mode);
+    sum = is_device_ ? sum + floats : std::max(sum, floats);
+  }
+  take(sum);
 }
 
 void ScratchMeter::attention(const AttentionCall& call) {
@@ -59,14 +74,11 @@ void ScratchMeter::moe(const MoeCall& call) {
   moe_on_host(call);
 }
 
+// The shared expert runs beside the routed ones, in the other side's memory.
 void ScratchMeter::moe_on_device(const MoeCall& call) {
-  const ExpertWeights& expert = call.weights->experts.front();
-  const std::int64_t rows = std::min(call.x.rows, device_chunk_rows), uses = rows * call.routing.ids.cols;
-  const std::int64_t width = call.x.cols, inter = expert.w1.n;
-  const auto slices = static_cast<std::int64_t>(expert.w2.slices.size());
-  const std::int64_t routed = 3 * uses * inter + slices * uses * width + uses * (width / 2 + device_slices) + 8 * uses;
-  const std::int64_t shared = 4 * rows * inter + slices * rows * width;
-  take(routed + shared + 2 * rows * width);  // and Q8 copies of the rows
+  const cuda::ExpertScratch scratch = cuda::expert_scratch(cuda::expert_shape(call), call.x.rows);
+  take(static_cast<std::int64_t>(scratch.stream / sizeof(float)));
+  beside(Ops::Side::branch, [&] { take(static_cast<std::int64_t>(scratch.branch / sizeof(float))); });
 }
 
 void ScratchMeter::moe_on_host(const MoeCall& call) {
@@ -79,10 +91,18 @@ void ScratchMeter::moe_on_host(const MoeCall& call) {
   take(products * expert.w1.n + panels + wave + 2 * call.x.rows * width);
 }
 
+// Each side of the stream has memory of its own; on the host they take turns.
+void ScratchMeter::beside(Ops::Side side, const std::function<void()>& body) {
+  if (is_device_) here_ = 1 + static_cast<std::size_t>(side);
+  body();
+  here_ = 0;
+}
+
 std::size_t ScratchMeter::bytes() const noexcept {
   // The device's scratch is a Workspace: when it grows it may come to twice what one operation needed.
   const std::int64_t factor = is_device_ ? 2 : 1;
-  return static_cast<std::size_t>(factor * floats_most_) * sizeof(float);
+  const std::int64_t floats = std::accumulate(floats_most_.begin(), floats_most_.end(), std::int64_t{0});
+  return static_cast<std::size_t>(factor * floats) * sizeof(float);
 }
 
 }  // namespace tandem::gpu

@@ -20,6 +20,7 @@
 #include "ops/process_signals.hpp"
 #include "ops/verb.hpp"
 #include "ops/verbs/sync_backends.hpp"
+#include "ops/verbs/token_option.hpp"
 
 namespace tandem::ops {
 
@@ -56,7 +57,7 @@ Result<std::filesystem::path> take_settings(SyncArguments& arguments) {
 int answer_others(const SyncArguments& arguments, const std::filesystem::path& state) {
   const auto listen = net::sync::parse_listen_address(arguments.listen);
   if (!listen) return fail(listen.error());
-  const auto token = read_token(arguments);
+  const auto token = read_token(arguments.token_file);
   if (!token) return fail(token.error());
   std::error_code failed;
   if (arguments.receives) std::filesystem::create_directories(arguments.model, failed);
@@ -136,7 +137,7 @@ class CopyReporter {
 Result<void> copy_to(const SyncArguments& arguments, const std::string& host, const std::filesystem::path& state) {
   const auto peer = net::sync::parse_peer_address(host);
   if (!peer) return peer.error();
-  const auto token = read_token(arguments);
+  const auto token = read_token(arguments.token_file);
   if (!token) return token.error();
   std::error_code unknown;
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / gpu::overlay_file_name, unknown))
@@ -178,7 +179,7 @@ int run_sync(SyncArguments arguments) {
   }
   // A file that is named has to be there, whatever way is taken in the end.
   if (!arguments.token_file.empty()) {
-    if (const auto token = read_token(arguments); !token) return fail(token.error());
+    if (const auto token = read_token(arguments.token_file); !token) return fail(token.error());
   }
   const auto state = take_settings(arguments);
   if (!state) return fail(state.error());

@@ -12,6 +12,7 @@
 #include "net/sync/backend.hpp"
 #include "net/sync/storage_check.hpp"
 #include "net/sync/zfs.hpp"
+#include "ops/verbs/token_option.hpp"
 
 namespace tandem::ops {
 
@@ -24,7 +25,7 @@ using net::sync::BackendTrial;
 Result<std::unique_ptr<net::sync::Channel>> connect(const SyncArguments& arguments, const std::string& host) {
   const auto peer = net::sync::parse_peer_address(host);
   if (!peer) return peer.error();
-  const auto token = read_token(arguments);
+  const auto token = read_token(arguments.token_file);
   if (!token) return token.error();
   return net::sync::Channel::connect(*peer, *token, arguments.timeouts());
 }
@@ -86,17 +87,6 @@ void print_choice(const SyncArguments& arguments, const std::string& host, const
 }
 
 }  // namespace
-
-Result<std::string> read_token(const SyncArguments& arguments) {
-  if (arguments.token_file.empty())
-    return Error{ErrorCode::bad_config, "--token-file", "none", "the file that both nodes have"};
-  auto token = net::sync::load_token(arguments.token_file);
-  if (token) return token;
-  Error error = token.error();
-  error.where = "--token-file " + error.where;
-  if (error.code == ErrorCode::not_found) error.code = ErrorCode::bad_config;
-  return error;
-}
 
 Result<void> sync_host(const SyncArguments& arguments, const std::string& host,
                        const std::function<Result<void>()>& copy) {

@@ -40,10 +40,6 @@ struct SyncArguments {
   }
 };
 
-// Reads the shared secret. Errors, all naming the option: bad_config (none given, no such file, others may read it, too
-// short), io.
-Result<std::string> read_token(const SyncArguments& arguments);
-
 // Brings the model to `host` by the backend that the arguments name, or, for auto, by the first of shared, nfs, zfs and
 // copy that works; says why the others were passed over. `copy` does the copy. Errors: those of the backend.
 Result<void> sync_host(const SyncArguments& arguments, const std::string& host,

@@ -16,6 +16,7 @@
 #include "net/sync/ask_peer.hpp"
 #include "ops/deployment.hpp"
 #include "ops/verb.hpp"
+#include "ops/verbs/token_option.hpp"
 
 namespace tandem::ops {
 
@@ -146,7 +147,24 @@ int write_manifest_file(const Arguments& arguments) {
   return exit_done;
 }
 
+// What is wrong with the options is told before hundreds of gigabytes are hashed.
+Result<void> check_peer_options(const Arguments& arguments) {
+  const net::sync::PeerAddressText& peer = arguments.peer;
+  if (peer.address.empty() && peer.token_file.empty()) return {};
+  if (const auto token = read_token(peer.token_file); !token) return token.error();
+  if (peer.address.empty()) return {};
+  const auto address = net::sync::parse_peer_address(peer.address);
+  if (address) return {};
+  Error error = address.error();
+  error.where = "--peer " + error.where;
+  return error;
+}
+
 int verify_weights(const Arguments& arguments) {
+  if (auto ok = check_peer_options(arguments); !ok) {
+    std::cerr << "tandem verify-weights: " << ok.error().message() << '\n';
+    return ok.error().code == ErrorCode::io ? exit_failed : exit_usage;
+  }
   if (arguments.writes_manifest) {
     if (const int failed = write_manifest_file(arguments); failed != exit_done) return failed;
   }

@@ -1,6 +1,8 @@
 // The mixture of experts on the device equals the CPU's, in every format and rounding mode.
 #include <boost/test/unit_test.hpp>
 
+#include "gpu/cuda/expert_scratch.hpp"
+#include "gpu/plan/scratch_meter.hpp"
 #include "tests/cuda/device_fixture.hpp"
 
 using namespace tandem::gpu;
@@ -100,6 +102,69 @@ BOOST_AUTO_TEST_CASE(more_rows_than_one_chunk_equal_the_cpu) {
 BOOST_AUTO_TEST_CASE(many_experts_with_few_rows_equal_the_cpu) {
   if (!has_device()) return;
   check_moe(WeightFormat::fp4_block32, {4, 64, 64, 384, 6}, served, true);
+}
+
+namespace {
+
+Linear packed_linear(std::int64_t n, std::int64_t k) {
+  Linear weight;
+  weight.format = WeightFormat::exl3;
+  weight.n = n;
+  weight.k = k;
+  weight.exl3.bits = 3;
+  const std::int64_t inputs = exl3::padded_side(k), outputs = exl3::padded_side(n);
+  weight.codes = Buffer::host(static_cast<std::size_t>(inputs * outputs * weight.exl3.bits / 8));
+  weight.scales = Buffer::host(static_cast<std::size_t>(2 * (inputs + outputs)));
+  return weight;
+}
+
+ExpertWeights packed_expert(const Size& size) {
+  const Linear down = packed_linear(size.width, size.inter / 2);
+  return {packed_linear(size.inter, size.width),
+          packed_linear(size.inter, size.width),
+          {{down, down}, size.width, size.inter}};
+}
+
+MoeWeights weights_of(WeightFormat format, const Size& size, Random& random) {
+  MoeWeights weights;
+  const bool is_packed = format == WeightFormat::exl3;
+  for (std::int64_t e = 0; e < size.experts; ++e)
+    weights.experts.push_back(is_packed ? packed_expert(size) : random_expert(random, format, size));
+  weights.shared = is_packed ? packed_expert(size) : random_expert(random, WeightFormat::fp8_block32, size);
+  return weights;
+}
+
+}  // namespace
+
+// Beyond what is reserved nothing is allocated, whether or not the kernels can run here.
+BOOST_AUTO_TEST_CASE(a_call_takes_the_memory_that_the_plan_counts_for_it) {
+  if (!has_device()) return;
+  const Size size{1030, 256, 256, 4, 2};
+  for (const WeightFormat format : {WeightFormat::exl3, WeightFormat::fp4_block32, WeightFormat::bf16}) {
+    Random random(32);
+    MoeWeights weights = placed(weights_of(format, size, random));
+    const auto ops = make_cuda_ops({});
+    BOOST_REQUIRE(ops.has_value());
+    (*ops)->prepare(weights);
+    const std::vector<std::int32_t> ids(static_cast<std::size_t>(size.rows * size.slots), 1);
+    const Floats shares(static_cast<std::size_t>(size.rows * size.slots), 0.5F);
+    const DeviceMatrix x(size.rows, size.width), device_ids(ids, size.rows), device_shares(shares, size.rows),
+        out(2 * size.rows, size.width);
+    MoeCall call;
+    call.x = x;
+    call.routing = {device_ids, device_shares};
+    call.weights = &weights;
+    call.numerics = served;
+    call.out = out;
+    const CudaUse before = use_of(**ops);
+    (*ops)->moe(call);
+    const cuda::ExpertScratch scratch = cuda::expert_scratch(cuda::expert_shape(call), size.rows);
+    BOOST_TEST(use_of(**ops).allocations - before.allocations == 2, "of the stream and of the branch");
+    ScratchMeter planned("cuda", 1);
+    planned.moe(call);
+    BOOST_TEST(planned.bytes() >= scratch.stream + scratch.branch);
+    (void)(*ops)->wait();  // an error where there are no kernels for EXL3
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

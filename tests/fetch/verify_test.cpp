@@ -41,6 +41,24 @@ BOOST_FIXTURE_TEST_CASE(a_manifest_that_leaves_out_what_would_be_loaded_proves_n
   BOOST_TEST(verify({}, "model-00001-of-00002.safetensors: a shard that the manifest does not list") == 1);
 }
 
+BOOST_FIXTURE_TEST_CASE(wrong_options_are_named_before_anything_is_read, TinyFolder) {
+  const auto token = [this](const char* name, const std::string& text, unsigned mode) {
+    const auto file = folder.write(name, std::as_bytes(std::span(text)));
+    std::filesystem::permissions(file, std::filesystem::perms(mode));
+    return file.string();
+  };
+  const std::string good = token(".good", "0123456789abcdef\n", 0600);
+  const std::string peer = "127.0.0.1:1", here = "tandem verify-weights: ";
+  BOOST_TEST(verify({"--peer", peer}, here + "--token-file: none") == 2);
+  for (const std::string& bad : {folder.path().string() + "/absent", token(".short", "abc\n", 0600),
+                                 token(".public", "0123456789abcdef\n", 0644)}) {
+    BOOST_TEST(verify({"--peer", peer, "--token-file", bad}, here + "--token-file " + bad) == 2);
+    BOOST_TEST(verify({"--token-file", bad}, here + "--token-file " + bad) == 2);
+  }
+  BOOST_TEST(verify({"--peer", "a/b", "--token-file", good}, here + "--peer address: a/b") == 2);
+  BOOST_TEST(verify({"--peer", peer, "--token-file", good}, "W7 fail") == 1, "nobody listens there");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace tandem::net::fetch::test
