@@ -61,6 +61,7 @@ Result<ModelWeights> load_weights(const Checkpoint& checkpoint, const ModelConfi
   try {
     MatrixLoader load(checkpoint, inventory, {request.rank, request.ranks},
                       TensorStream(request.piece_bytes, request.stop));
+    load.place_with(request.placer);
     load.on_bytes([&meter](std::uint64_t bytes, const std::string& name) { meter.add(bytes, name); });
     ModelWeights weights;
     walk_weights(load, weights, config, with_draft);

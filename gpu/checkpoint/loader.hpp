@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpu/checkpoint/checkpoint.hpp"
+#include "gpu/checkpoint/weight_placer.hpp"
 #include "gpu/config.hpp"
 #include "gpu/weights.hpp"
 
@@ -20,6 +21,9 @@ struct LoadRequest {
   // Fraction 0..1 and the tensor just loaded; called from the calling thread, at most about 200 times.
   std::function<void(double fraction, const std::string& what)> progress;
   const std::atomic<bool>* stop = nullptr;  // set: end early with `cancelled`
+  // Takes each weight where it is used, as soon as it was read; null: all of them stay in host memory. Beside what
+  // stays there, loading holds the largest tensor of the rank and `piece_bytes`.
+  WeightPlacer* placer = nullptr;
 };
 
 // Returns rank `rank`'s weights, sliced as weights.hpp says. The whole inventory is checked first, so no weight is read

@@ -52,6 +52,16 @@ MatrixLoader::MatrixLoader(const Checkpoint& checkpoint, std::span<const Expecte
                            TensorStream stream)
     : WeightSlicer(checkpoint, inventory, share), stream_(std::move(stream)) {}
 
+void MatrixLoader::arrived(Linear& weight, TensorUse use) {
+  if (placer_ == nullptr) return;
+  if (use == TensorUse::row_table) return placer_->place_table(weight);
+  placer_->place_matrix(weight);
+}
+
+void MatrixLoader::arrived(DenseF32& values) {
+  if (placer_ != nullptr) placer_->place_vector(values);
+}
+
 Result<Buffer> MatrixLoader::cut_plain(const Found& found, std::int64_t cols, Range rows) {
   return stream_.read_f32(found.values, cols, rows);
 }

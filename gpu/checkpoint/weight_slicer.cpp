@@ -54,33 +54,38 @@ void WeightSlicer::finished(const Found& found) {
   on_bytes_(bytes, found.tensor->name);
 }
 
-void WeightSlicer::dense(DenseF32& into, const std::string& name, bool is_part) {
+void WeightSlicer::dense(DenseF32& into, const std::string& name, DenseCut cut) {
   const std::optional<Found> found = find(name);
   if (!found) return;
   const std::vector<std::int64_t>& shape = found->tensor->shape;
   // A vector is one row; for slicing, its elements are the rows.
   const bool is_vector = shape.size() == 1;
   const std::int64_t cols = is_vector ? 1 : shape.at(1);
-  const Range rows = is_part ? share_.part(shape[0]) : Range{0, shape[0]};
+  const Range rows = cut.is_part ? share_.part(shape[0]) : Range{0, shape[0]};
   Result<Buffer> values = cut_plain(*found, cols, rows);
   if (!values) return keep(values.error());
   into.values = std::move(*values);
   into.rows = is_vector ? 1 : rows.count;
   into.cols = is_vector ? rows.count : cols;
   resident_bytes_ += into.values.bytes;
+  if (!cut.stays_here) arrived(into);
   finished(*found);
 }
 
 void WeightSlicer::plain(DenseF32& into, const std::string& name) {
-  dense(into, name, false);
+  dense(into, name, {});
 }
 
 void WeightSlicer::plain_rows(DenseF32& into, const std::string& name) {
-  dense(into, name, true);
+  dense(into, name, {.is_part = true});
 }
 
 void WeightSlicer::plain_optional(DenseF32& into, const std::string& name) {
-  if (checkpoint_.find(name) != nullptr) dense(into, name, false);
+  if (checkpoint_.find(name) != nullptr) dense(into, name, {});
+}
+
+void WeightSlicer::plain_on_host(DenseF32& into, const std::string& name) {
+  if (checkpoint_.find(name) != nullptr) dense(into, name, {.stays_here = true});
 }
 
 // The rows lie in one packed matrix: groups that are stored apart are also cut apart (row_groups).
@@ -113,6 +118,7 @@ void WeightSlicer::matrix(Linear& into, const std::string& name, bool is_part) {
       slices(*found, is_part ? share_.part(shape.at(0)) : Range{0, shape.at(0)}, {&all_columns, 1});
   if (one.empty()) return;
   into = std::move(one.front());
+  arrived(into, found->tensor->use);
   finished(*found);
 }
 
@@ -138,6 +144,7 @@ void WeightSlicer::columns(PartialLinear& into, const std::string& name) {
   into.slices = slices(*found, {0, n}, ranges);
   into.n = n;
   into.k_local = mine.count;
+  for (Linear& slice : into.slices) arrived(slice, found->tensor->use);
   finished(*found);
 }
 
@@ -153,6 +160,7 @@ void WeightSlicer::row_groups(std::vector<Linear>& into, const std::string& name
     if (one.empty()) return;
     one.front().name += fmt::format(".slice.{}", group);
     into.push_back(std::move(one.front()));
+    arrived(into.back(), found->tensor->use);
   }
   finished(*found);
 }

@@ -43,6 +43,7 @@ class WeightSlicer {
   void plain(DenseF32& into, const std::string& name);           // whole
   void plain_optional(DenseF32& into, const std::string& name);  // left empty if the file has none
   void plain_rows(DenseF32& into, const std::string& name);      // this rank's part of the elements of a vector
+  void plain_on_host(DenseF32& into, const std::string& name);   // as plain_optional; never leaves the host's memory
   void whole(Linear& into, const std::string& name);
   void rows(Linear& into, const std::string& name);            // this rank's output rows
   void columns(PartialLinear& into, const std::string& name);  // this rank's slices of the inputs
@@ -73,11 +74,18 @@ class WeightSlicer {
   virtual Result<std::vector<Linear>> cut(const Found& found, Range rows, std::span<const Range> columns) = 0;
   // Returns rows `rows` of a plain tensor, seen as [.., cols], as F32.
   virtual Result<Buffer> cut_plain(const Found& found, std::int64_t cols, Range rows) = 0;
+  // A weight is complete, with its name.
+  virtual void arrived(Linear&, TensorUse) {}
+  virtual void arrived(DenseF32&) {}
 
  private:
   const ExpectedTensor* expect(const std::string& name);
   std::optional<Found> find(const std::string& name);
-  void dense(DenseF32& into, const std::string& name, bool is_part);
+  struct DenseCut {
+    bool is_part = false;     // this rank's rows
+    bool stays_here = false;  // in host memory
+  };
+  void dense(DenseF32& into, const std::string& name, DenseCut cut);
   std::vector<Linear> slices(const Found& found, Range rows, std::span<const Range> columns);
   void matrix(Linear& into, const std::string& name, bool is_part);
   void finished(const Found& found);

@@ -88,7 +88,7 @@ void walk_draft_network(WeightSlicer& slicer, DsparkWeights& into, const ModelCo
   slicer.plain(into.norm, last + "norm.weight");
   slicer.whole(into.markov_embed, last + "markov_head.embed");
   slicer.rows(into.markov_head, last + "markov_head.head");
-  slicer.plain_optional(into.confidence, last + "confidence_head.proj.weight");
+  slicer.plain_on_host(into.confidence, last + "confidence_head.proj.weight");
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ Result<ModelWeights> load_rank(const Checkpoint& checkpoint, const Model& model,
   request.draft = options.draft;
   request.progress = progress;
   request.stop = stop;
+  BackendPlacer placer(*model.ops);
+  request.placer = &placer;
   return load_weights(checkpoint, model.config, request);
 }
 
@@ -79,7 +81,7 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
     model->config.dspark = {};
     model->config.dspark.block_size = 0;
   }
-  prepare_weights(model->weights, *model->ops);
+  prepare_experts(model->weights, *model->ops);
   make_rope_tables(*model, stop);
   if (is_stopped(stop)) return stopped(options);
   if (!model->config.engram.layers.empty()) {

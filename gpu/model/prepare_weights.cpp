@@ -1,4 +1,4 @@
-// The lists of all matrices and of all vectors of the weights.
+// The list of all matrices, and what a backend makes of each weight.
 #include "gpu/model/prepare_weights.hpp"
 
 namespace tandem::gpu {
@@ -54,54 +54,21 @@ void for_each_linear(ModelWeights& weights, const std::function<void(Linear&)>& 
   for (BlockWeights& stage : weights.dspark.stages) visitor.block(stage);
 }
 
-namespace {
+void BackendPlacer::place_matrix(Linear& weight) {
+  ops_.prepare(weight);
+  place_table(weight);
+}
 
-// Moves the vectors of the weights.
-class Placer {
- public:
-  explicit Placer(Memory& memory) : memory_(memory) {}
+void BackendPlacer::place_table(Linear& table) {
+  ops_.memory().place(table.codes);
+  ops_.memory().place(table.scales);
+}
 
-  void dense(DenseF32& values) const { memory_.place(values.values); }
-  void linear(Linear& weight) const {
-    memory_.place(weight.codes);
-    memory_.place(weight.scales);
-  }
-  void hyper_connection(HyperConnection& weights) const {
-    dense(weights.fn);
-    dense(weights.base);
-    dense(weights.scale);
-  }
-  void block(BlockWeights& weights) const {
-    for (DenseF32* values :
-         {&weights.attn_norm, &weights.ffn_norm, &weights.attn.q_norm, &weights.attn.kv_norm, &weights.attn.sink,
-          &weights.attn.compressor.norm, &weights.attn.indexer.k_norm, &weights.moe.bias, &weights.moe.bias_vl,
-          &weights.engram.q_weight, &weights.engram.k_weight}) {
-      dense(*values);
-    }
-    hyper_connection(weights.hc_attn);
-    hyper_connection(weights.hc_ffn);
-  }
-  void model(ModelWeights& weights) const {
-    linear(weights.embed);
-    linear(weights.dspark.markov_embed);
-    for (DenseF32* values : {&weights.norm, &weights.dspark.main_norm, &weights.dspark.norm}) dense(*values);
-    for (BlockWeights& layer : weights.layers) block(layer);
-    for (BlockWeights& stage : weights.dspark.stages) block(stage);
-  }
+void BackendPlacer::place_vector(DenseF32& values) {
+  ops_.memory().place(values.values);
+}
 
- private:
-  Memory& memory_;
-};
-
-}  // namespace
-
-void prepare_weights(ModelWeights& weights, Ops& ops) {
-  const Placer placer(ops.memory());
-  for_each_linear(weights, [&](Linear& weight) {
-    ops.prepare(weight);
-    placer.linear(weight);
-  });
-  placer.model(weights);
+void prepare_experts(ModelWeights& weights, Ops& ops) {
   for (BlockWeights& layer : weights.layers) ops.prepare(layer.moe);
   for (BlockWeights& stage : weights.dspark.stages) ops.prepare(stage.moe);
 }

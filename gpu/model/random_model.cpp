@@ -291,8 +291,7 @@ Result<std::unique_ptr<Model>> make_random_model(const RandomModelOptions& optio
     model->config.dspark = {};
     model->config.dspark.block_size = 0;
   }
-  for (BlockWeights& layer : model->weights.layers) model->ops->prepare(layer.moe);
-  for (BlockWeights& stage : model->weights.dspark.stages) model->ops->prepare(stage.moe);
+  prepare_experts(model->weights, *model->ops);
   const std::int64_t positions = model->max_positions + model->config.dspark.block_size;
   const ModelConfig& config = model->config;
   model->rope_plain = std::make_unique<RopeTable>(config.rope, config.rope_dim, RopeKind::plain, positions);
