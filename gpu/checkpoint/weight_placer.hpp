@@ -1,5 +1,5 @@
-// WeightPlacer: what becomes of each weight as soon as it was read, before the next one is: so never more than one of them
-// lies in host memory on its way to a device.
+// WeightPlacer: what becomes of each weight as soon as it was read, before the next one is: so never more than one of
+// them lies in host memory on its way to a device.
 #pragma once
 
 #include "gpu/weights.hpp"

@@ -50,7 +50,7 @@ struct Layer {
   int experts = 0, slots = 0, slices = 1;
   std::int64_t inter = 0;
   bool q8 = false, shared_q8 = false;
-  ExpertScratch scratch;  // of a chunk
+  ExpertScratch scratch = {};  // of a chunk
 };
 
 RoutedProducts routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
