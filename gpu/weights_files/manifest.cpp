@@ -204,8 +204,10 @@ Result<void> check_manifest_path(std::string_view path, std::string_view where) 
     if (part.empty() || part == "." || part == ".." || part.size() > 255) {
       return refuse(ErrorCode::bad_format, "a relative path inside the folder, each part a plain name");
     }
-    // Receipts, journals and half-received files: a manifest that listed them could make a wrong file pass for right.
-    if (part.starts_with(".tandem") || part == manifest_file_name) {
+    // Receipts, journals and half-written files: a manifest that listed them could make a wrong file pass for right.
+    const bool is_own =
+        part.starts_with(".tandem") || part == manifest_file_name || !engram::replaced_name(part).empty();
+    if (is_own) {
       return refuse(ErrorCode::bad_format, "a file of the model, not one of Tandem's own");
     }
     begin = end + 1;

@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(paths_that_leave_the_folder_or_are_tandems_own_are_refused)
     const Error error = refusal_of(with_path(path));
     BOOST_TEST(error.where == "m.json, file 1: path", path << ": " << error.message());
   }
+  BOOST_TEST(!check_manifest_path("a/b.json.aBc123.tandem-new", "m.json"), "what a killed process was writing");
   for (const char* path : {"a", "...", "..a", "a..b", "a/b/c.safetensors", ".gitattributes", "g\xC3\xBC.json"}) {
     BOOST_TEST(parse_manifest(with_path(path), "m.json").has_value(), path);
   }

@@ -189,6 +189,31 @@ BOOST_AUTO_TEST_CASE(two_senders_of_one_model_both_end_well) {
   }
 }
 
+// Which of them is last is chance; no file may be of both.
+BOOST_AUTO_TEST_CASE(two_senders_of_different_files_under_one_name_both_end_well_and_every_file_is_one_of_theirs) {
+  Nodes nodes;
+  const Folder other;
+  const std::vector<std::string> names{"a", "b", "large"};
+  for (const std::string& name : names) {
+    Nodes::put(nodes.source, name, std::string(60 * chunk_bytes_min, '1'));
+    Nodes::put(other, name, std::string(60 * chunk_bytes_min, '2'));
+  }
+  nodes.options.patience = 20s;
+  CopyOptions second = nodes.options;
+  second.folder = other.path();
+  std::vector<std::future<Result<CopyOutcome>>> senders;
+  for (const CopyOptions* options : {&nodes.options, &second, &nodes.options})
+    senders.push_back(std::async(std::launch::async, [options] { return copy_model(*options); }));
+  for (auto& sender : senders) {
+    const auto done = sender.get();
+    BOOST_TEST(done.has_value(), (done ? "" : done.error().message()));
+  }
+  for (const std::string& name : names) {
+    const std::string content = Nodes::get(nodes.target, name);
+    BOOST_TEST((content == Nodes::get(nodes.source, name) || content == Nodes::get(other, name)), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(hundreds_of_files_are_copied_with_few_descriptors) {
   Nodes nodes;
   for (int i = 0; i < 500; ++i) Nodes::put(nodes.source, "f" + std::to_string(i), std::to_string(i));
