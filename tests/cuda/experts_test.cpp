@@ -139,9 +139,10 @@ MoeWeights weights_of(WeightFormat format, const Size& size, Random& random) {
 // Beyond what is reserved nothing is allocated, whether or not the kernels can run here.
 BOOST_AUTO_TEST_CASE(a_call_takes_the_memory_that_the_plan_counts_for_it) {
   if (!has_device()) return;
-  const Size size{1030, 256, 256, 4, 2};
   for (const WeightFormat format : {WeightFormat::exl3, WeightFormat::fp4_block32, WeightFormat::bf16}) {
     Random random(32);
+    const std::int64_t more_than_a_chunk = cuda::expert_chunk_rows(format == WeightFormat::exl3) + 2;
+    const Size size{more_than_a_chunk, 128, 128, 4, 2};
     MoeWeights weights = placed(weights_of(format, size, random));
     const auto ops = make_cuda_ops({});
     BOOST_REQUIRE(ops.has_value());
