@@ -3,9 +3,7 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 
