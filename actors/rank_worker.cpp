@@ -29,6 +29,8 @@ namespace {
 
 constexpr int exit_peer_lost = 12;
 constexpr int exit_load_error = 14;
+constexpr int exit_device_error = 15;
+constexpr int exit_fabric_error = 16;
 
 int exit_code_of(const Error& error) {
   switch (error.code) {
@@ -42,6 +44,14 @@ int exit_code_of(const Error& error) {
     default:
       return exit_load_error;
   }
+}
+
+// Of ranks that cannot exchange on their devices. If it was the group they met in that ended, a peer is lost as
+// anywhere else.
+int exit_code_of_devices(const Error& error, gpu::Communicator& group) {
+  const auto ended = group.failure();
+  if (error.code == ErrorCode::cancelled || (ended && ended->message() == error.message())) return exit_code_of(error);
+  return error.code == ErrorCode::resource ? exit_device_error : exit_fabric_error;
 }
 
 struct RankWorkerState {
@@ -64,16 +74,20 @@ void report(Self self, RankState state) {
                  caf::actor_cast<caf::actor>(self));
 }
 
-void fail(Self self, const Error& error) {
+void fail(Self self, const Error& error, int exit_code) {
   RankWorkerState& state = self->state;
   const std::string what = fmt::format("rank {}: {}", state.options.rank, error.message());
   if (state.communicator) state.communicator->abort(what);
   RankState failed;
   failed.state = NodeState::failed;
   failed.detail = what;
-  failed.exit_code = exit_code_of(error);
+  failed.exit_code = exit_code;
   report(self, std::move(failed));
   self->quit(caf::make_error(caf::sec::runtime_error, what));
+}
+
+void fail(Self self, const Error& error) {
+  fail(self, error, exit_code_of(error));
 }
 
 void load(Self self) {
@@ -84,7 +98,11 @@ void load(Self self) {
   auto communicator = state.options.connect();
   if (!communicator) return fail(self, communicator.error());
   state.communicator = std::move(*communicator);
-  state.options.control->attach(state.communicator.get());
+  RankControl& control = *state.options.control;
+  control.attach(state.communicator.get());
+  if (auto reached = gpu::reach_devices(state.options.engine, state.communicator, &control.stop); !reached)
+    return fail(self, reached.error(), exit_code_of_devices(reached.error(), *state.communicator));
+  control.attach(state.communicator.get());  // perhaps another one; the first lives on inside it
   const auto progress = [self](double fraction, const std::string& what) {
     RankState loading;
     loading.state = NodeState::loading;
@@ -92,7 +110,7 @@ void load(Self self) {
     loading.detail = what;
     report(self, std::move(loading));
   };
-  auto engine = gpu::load_engine(state.options.engine, *state.communicator, progress, &state.options.control->stop);
+  auto engine = gpu::load_engine(state.options.engine, *state.communicator, progress, &control.stop);
   if (!engine) return fail(self, engine.error());
   state.engine = std::move(*engine);
   RankState ready;

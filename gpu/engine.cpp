@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engram/text_file.hpp"
+#include "gpu/backend.hpp"
 #include "gpu/checkpoint/content_hash.hpp"
 #include "gpu/engine_core.hpp"
 
@@ -88,12 +89,27 @@ EngineInfo describe(const EngineOptions& options, const Model& model, const Cach
 
 }  // namespace
 
+Result<void> reach_devices(const EngineOptions& options, std::unique_ptr<Communicator>& group,
+                           const std::atomic<bool>* stop) {
+  if (options.backend != "cuda") return {};
+  const auto device = device_of(options.devices, group->rank(), visible_devices());
+  if (!device) return device.error();
+  DeviceMember member{find_nccl(), *device, stop, {}};
+  if (options.announce) {
+    member.announce = [&options, rank = group->rank()](const std::string& text) {
+      if (rank == 0) options.announce(text);
+    };
+  }
+  return reach_devices(group, options.devices, member);
+}
+
 Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator,
                                             const LoadProgress& progress, const std::atomic<bool>* stop) {
   ModelOptions model_options;
   model_options.folder = options.model;
   model_options.numerics = options.numerics;
   model_options.backend = options.backend;
+  model_options.devices = options.devices;
   model_options.max_positions = options.max_positions;
   model_options.threads = thread_count(options, communicator.size());
   model_options.draft = options.draft;

@@ -13,6 +13,7 @@
 
 #include "engram/error.hpp"
 #include "gpu/comm/communicator.hpp"
+#include "gpu/comm/device_group.hpp"
 #include "gpu/config.hpp"
 #include "gpu/engram_options.hpp"
 #include "gpu/step_plan.hpp"
@@ -31,6 +32,7 @@ struct EngineOptions {
   bool draft = true;                   // load and run the draft network if the checkpoint has one
   std::filesystem::path cache_folder;  // keeps what is costly to derive, e.g. a token map; empty = keep nothing
   EngramOptions engram;
+  DeviceGroupOptions devices;  // of the CUDA backend
   // Told about every fallback and every file that is passed over, by the thread that loads; may be empty.
   std::function<void(const std::string&)> announce;
 };
@@ -64,6 +66,12 @@ class Engine {
   // many rows).
   virtual Result<StepResult> step(const StepPlan& plan) = 0;
 };
+
+// Lets a group exchange device memory without a detour, where the backend of `options` has devices and its ranks can;
+// it then replaces `group`. For every rank of the group, before load_engine; `stop` (may be null) ends it early.
+// Errors: those of device_of and of reach_devices, which leave `group` as it was.
+Result<void> reach_devices(const EngineOptions& options, std::unique_ptr<Communicator>& group,
+                           const std::atomic<bool>* stop);
 
 // Loads this rank of the model. `communicator` must outlive the engine. `stop` (may be null) ends loading early with
 // `cancelled`.

@@ -68,12 +68,24 @@ Lane* EngineCore::find(SequenceId id) noexcept {
 Result<StepResult> EngineCore::step(const StepPlan& plan) {
   if (!failure_.empty()) return Error{ErrorCode::unavailable, "engine", "dead: " + failure_, "a new engine"};
   const auto begin = std::chrono::steady_clock::now();
-  auto result = execute(plan);
+  auto result = execute_watched(plan);
   if (!result) {
     failure_ = result.error().message();
     return result;
   }
   result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+// Where ranks exchange on their devices, nothing of a step may be believed before the group was asked how it fared.
+Result<StepResult> EngineCore::execute_watched(const StepPlan& plan) {
+  Communicator& group = *model_->communicator;
+  if (!group.reaches_devices()) return execute(plan);
+  group.watch(true);  // first: whoever ends the group from here on ends what is in flight too
+  if (auto ended = group.failure()) return *ended;
+  auto result = execute(plan);
+  if (auto ended = group.failure()) return *ended;
+  if (result) group.watch(false);
   return result;
 }
 
@@ -212,8 +224,9 @@ Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
     logits_ = *logits;
     return {};
   };
-  // Ranks meet inside the pass, and long steps gain nothing from being one.
-  const bool is_one = model_->ranks() == 1 && !shortened && rows.rows() <= rows_of_one;
+  // Ranks that meet in host memory wait inside the pass, and long steps gain nothing from being one.
+  const bool waits = model_->ranks() > 1 && !model_->communicator->reaches_devices();
+  const bool is_one = !waits && !shortened && rows.rows() <= rows_of_one;
   const auto done = is_one ? model_->ops->run_as_one(compute) : compute();
   if (!done) return done.error();
   return result;

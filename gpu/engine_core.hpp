@@ -22,6 +22,7 @@ class EngineCore final : public Engine {
   Result<StepResult> step(const StepPlan& plan) override;
 
  private:
+  Result<StepResult> execute_watched(const StepPlan& plan);
   Result<StepResult> execute(const StepPlan& plan);
   // Errors: mismatch if any rank has another plan.
   Result<void> agree(std::uint64_t hash);

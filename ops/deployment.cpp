@@ -32,25 +32,16 @@ struct Flag {
 
 // Every setting can be given in the file or the environment; these are common enough to have a flag.
 constexpr Flag flags_table[] = {
-    {"--model", "model.dir"},
-    {"--name", "model.names"},
-    {"--backend", "model.backend"},
-    {"--numerics", "model.numerics"},
-    {"--ranks", "ranks"},
-    {"--transport", "transport"},
-    {"--threads", "threads"},
-    {"--fabric-host", "fabric.host"},
-    {"--rdv-port", "rdv.port"},
-    {"--context", "context.max"},
-    {"--kv-tokens", "kv.tokens"},
-    {"--lanes", "lanes.max"},
-    {"--drafts", "draft.tokens"},
-    {"--draft-lanes", "draft.lanes"},
-    {"--host", "api.host"},
-    {"--port", "api.port"},
-    {"--key-file", "api.key_file"},
-    {"--state-dir", "state.dir"},
-    {"--effort", "reasoning.default"},
+    {"--model", "model.dir"},         {"--name", "model.names"},
+    {"--backend", "model.backend"},   {"--device", "model.device"},
+    {"--numerics", "model.numerics"}, {"--ranks", "ranks"},
+    {"--transport", "transport"},     {"--threads", "threads"},
+    {"--fabric-host", "fabric.host"}, {"--rdv-port", "rdv.port"},
+    {"--context", "context.max"},     {"--kv-tokens", "kv.tokens"},
+    {"--lanes", "lanes.max"},         {"--drafts", "draft.tokens"},
+    {"--draft-lanes", "draft.lanes"}, {"--host", "api.host"},
+    {"--port", "api.port"},           {"--key-file", "api.key_file"},
+    {"--state-dir", "state.dir"},     {"--effort", "reasoning.default"},
 };
 
 const char* help_of(const char* key) {
@@ -191,6 +182,21 @@ Result<void> check_together(const Settings& settings) {
   return check_with_model(settings);
 }
 
+// "auto", or numbers of devices.
+Result<void> read_device_options(const Settings& settings, gpu::DeviceGroupOptions& options) {
+  options.exchange = gpu::parse_exchange(settings.text("fabric.exchange")).value_or(gpu::DeviceExchange::best);
+  if (settings.text("model.device") == "auto") return {};
+  for (const std::string& entry : settings.list("model.device")) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+    if (error != std::errc{} || end != entry.data() + entry.size() || number < 0 || number > 63)
+      return bad_setting(settings, "model.device", "auto, or numbers 0..63 of devices, as 0,1");
+    options.devices.push_back(number);
+  }
+  if (options.devices.empty()) return bad_setting(settings, "model.device", "auto, or numbers of devices");
+  return {};
+}
+
 void read_engram_options(const Settings& settings, gpu::EngineOptions& options) {
   // Without a state folder what is costly to derive is derived at every start.
   if (auto state = state_folder(settings)) options.cache_folder = std::move(*state);
@@ -221,6 +227,7 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
     return Error{ErrorCode::bad_config, "model.dir", "no model folder", "--model DIR or model.dir=DIR in --config"};
   if (auto checked = check_together(settings); !checked) return checked.error();
   options.engine.backend = settings.text("model.backend");
+  if (auto read = read_device_options(settings, options.engine.devices); !read) return read.error();
   options.engine.numerics = settings.text("model.numerics");
   options.engine.max_positions = settings.integer("context.max");
   options.engine.kv_tokens = settings.integer("kv.tokens");
@@ -233,6 +240,8 @@ Result<actors::NodeOptions> node_options(const Settings& settings) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = static_cast<int>(settings.integer("threads"));
   options.engine.threads = threads > 0 ? threads : std::max(1, cores / options.ranks);
+  options.engine.devices.may_share_device = options.transport == actors::Transport::threads;
+  options.engine.devices.timeout = options.collective_timeout;
   options.fabric_host = settings.text("fabric.host");
   options.rendezvous_port = static_cast<std::uint16_t>(settings.integer("rdv.port"));
   options.build_id = build_id();

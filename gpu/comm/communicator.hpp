@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,14 @@ class Communicator {
   virtual bool reaches_devices() const noexcept { return false; }
   // The same exchange of device memory, as a piece of work of `stream` (a cudaStream_t): returns before it is done, and
   // may be captured into a graph. Errors: invalid_argument (sizes, or a group that reaches no devices), unavailable,
-  // cancelled.
+  // timeout, cancelled.
   virtual Result<void> all_gather_on(void* stream, std::span<const std::byte> local, std::span<std::byte> all);
+  // From watch(true) on exchanges on devices have the group's deadline and may be ended from outside, also those of
+  // graphs; watch(false) says that all of them are done. Without devices nothing needs it.
+  virtual void watch(bool) {}
+  // The error that ended the group, if one did. An exchange on a device ends without a word when its group does, and
+  // leaves behind whatever was there: who has waited for one asks here before using it. Any thread.
+  virtual std::optional<Error> failure() { return std::nullopt; }
   // Wakes every waiting rank with `cancelled`; may be called from any thread, any number of times.
   virtual void abort(const std::string& reason) = 0;
 };

@@ -1,49 +1,47 @@
 // Ranks that own one CUDA device each exchange blocks from device to device, in the order of their streams.
 //
 // NCCL moves bytes, nothing is added in flight: sums are formed by the callers in rank order, as everywhere. The
-// control communicator carries NCCL's rendezvous and all host memory; it also is what notices that a peer is gone. An
-// exchange on the device waits for its peers on the device, so its deadline is abort(): it ends the exchanges in
-// flight.
+// control communicator carries all host memory; NCCL itself carries device memory only.
+//
+// An exchange on a device waits for its peers on the device, where no deadline reaches it. A keeper thread therefore
+// looks after the group: while work is watched it asks NCCL for errors and keeps the deadline, and it is the one that
+// aborts the exchanges in flight, because that may last until the last graph with such an exchange is gone. Invariant:
+// the group is used under the mutex only, and group_ is null before it is aborted.
 #include "gpu/comm/nccl_communicator.hpp"
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
+#include <fmt/format.h>
 
-#include <algorithm>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
-#include <vector>
 
 #include "gpu/comm/block_layout.hpp"
+#include "gpu/comm/nccl_connect.hpp"
 
 namespace tandem::gpu {
 namespace {
 
-Error refusal(ErrorCode code, int rank, std::string found) {
-  return {code, "NCCL, rank " + std::to_string(rank), std::move(found), ""};
-}
+using Clock = std::chrono::steady_clock;
 
-// Every rank says whether its own part worked; all get the same answer.
-Result<void> agree(Communicator& control, ncclResult_t own) {
-  const std::int32_t status = own;
-  std::vector<std::int32_t> all(static_cast<std::size_t>(control.size()));
-  const auto told = control.all_gather(std::as_bytes(std::span(&status, 1)), std::as_writable_bytes(std::span(all)));
-  if (!told) return told;
-  const auto failed = std::find_if(all.begin(), all.end(), [](std::int32_t one) { return one != ncclSuccess; });
-  if (failed == all.end()) return {};
-  const auto rank = static_cast<int>(failed - all.begin());
-  return refusal(ErrorCode::unavailable, rank, ncclGetErrorString(static_cast<ncclResult_t>(*failed)));
-}
+constexpr auto look_every = std::chrono::milliseconds(20);  // at errors and at the deadline, while work is watched
+constexpr auto finalize_timeout = std::chrono::seconds(2);  // then a group is aborted instead
 
 class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclCommunicator(std::unique_ptr<Communicator> control, ncclComm_t group)
-      : control_(std::move(control)), group_(group) {}
+  NcclCommunicator(NcclApi& nccl, std::unique_ptr<Communicator> control, NcclGroup group, const NcclOptions& options)
+      : nccl_(nccl), options_(options), control_(std::move(control)), group_(group), keeper_([this] { keep(); }) {}
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
   ~NcclCommunicator() override {
-    if (group_ != nullptr) ncclCommDestroy(group_);
+    {
+      const std::lock_guard lock(mutex_);
+      is_leaving_ = true;
+    }
+    changed_.notify_all();
+    keeper_.join();
+    if (group_ != nullptr) leave();
   }
 
   int rank() const noexcept override { return control_->rank(); }
@@ -51,59 +49,155 @@ class NcclCommunicator final : public Communicator {
   bool reaches_devices() const noexcept override { return true; }
 
   Result<void> all_gather(std::span<const std::byte> local, std::span<std::byte> all) override {
-    return control_->all_gather(local, all);
+    const auto done = control_->all_gather(local, all);
+    if (done) return done;
+    if (auto ended = failure()) return *ended;  // the cause, where the control group knows only that it was ended
+    return done;
   }
 
   Result<void> all_gather_on(void* stream, std::span<const std::byte> local, std::span<std::byte> all) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (dead_) return *dead_;
     if (auto checked = comm::check_blocks(local, all, size()); !checked) return checked;
-    const ncclResult_t status =
-        ncclAllGather(local.data(), all.data(), local.size(), ncclUint8, group_, static_cast<cudaStream_t>(stream));
-    if (status == ncclSuccess) return {};
-    dead_ = refusal(ErrorCode::unavailable, rank(), ncclGetLastError(group_));
-    return *dead_;
+    is_quiet_ = false;
+    NcclStatus status = nccl_.all_gather(group_, stream, local, all);
+    const auto deadline = Clock::now() + options_.timeout;
+    while (status.state == NcclStatus::running) {
+      lock.unlock();  // for whoever aborts
+      std::this_thread::yield();
+      lock.lock();
+      if (dead_) return *dead_;
+      status = nccl_.state(group_);
+      if (Clock::now() >= deadline && status.state == NcclStatus::running) return end(late("an exchange to be issued"));
+    }
+    if (status.state == NcclStatus::failed) return end(comm::nccl_error(ErrorCode::unavailable, rank(), status.why));
+    return {};
+  }
+
+  std::optional<Error> failure() override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (dead_) return dead_;
+    }
+    return control_->failure();
+  }
+
+  void watch(bool is_on) override {
+    bool must_wake = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_watching_ = is_on;
+      is_quiet_ = !is_on;
+      deadline_ = Clock::now() + options_.timeout;
+      must_wake = is_on && std::exchange(is_asleep_, false);
+    }
+    if (must_wake) changed_.notify_all();
   }
 
   void abort(const std::string& reason) override {
     {
       const std::lock_guard lock(mutex_);
-      if (!dead_) dead_ = refusal(ErrorCode::cancelled, rank(), reason);
-      if (group_ != nullptr) ncclCommAbort(std::exchange(group_, nullptr));
+      (void)end(comm::nccl_error(ErrorCode::cancelled, rank(), reason));
     }
     control_->abort(reason);
   }
 
  private:
-  const std::unique_ptr<Communicator> control_;
-  std::mutex mutex_;  // guards group_ and dead_
-  ncclComm_t group_;
-  std::optional<Error> dead_;
-};
+  Error late(const char* what) const {
+    return comm::nccl_error(ErrorCode::timeout, rank(), fmt::format("waited in vain for {}", what),
+                            fmt::format("all ranks within {} ms", options_.timeout.count()));
+  }
 
-// Connects this rank; every rank has the same outcome.
-Result<ncclComm_t> connect(Communicator& control, int device) {
-  ncclUniqueId own = {};
-  ncclResult_t status = control.rank() == 0 ? ncclGetUniqueId(&own) : ncclSuccess;
-  if (cudaSetDevice(device) != cudaSuccess) status = ncclUnhandledCudaError;
-  if (auto agreed = agree(control, status); !agreed) return agreed.error();
-  std::vector<ncclUniqueId> ids(static_cast<std::size_t>(control.size()));
-  const auto met = control.all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(ids)));
-  if (!met) return met.error();
-  ncclComm_t group = nullptr;
-  status = ncclCommInitRank(&group, control.size(), ids.front(), control.rank());
-  const auto agreed = agree(control, status);
-  if (agreed) return group;
-  if (status == ncclSuccess) ncclCommAbort(group);
-  return agreed.error();
-}
+  // The first error is final; the control group is told of those that this rank finds. Requires the mutex.
+  Error end(Error error) {
+    must_tell_ = must_tell_ || (!dead_ && error.code != ErrorCode::cancelled);
+    if (!dead_) dead_ = std::move(error);
+    changed_.notify_all();
+    return *dead_;
+  }
+
+  void keep() {
+    (void)nccl_.select(options_.device);
+    std::unique_lock lock(mutex_);
+    while (!is_leaving_) {
+      if (std::exchange(must_tell_, false)) {
+        const std::string why = dead_->message();
+        lock.unlock();
+        control_->abort(why);  // whoever waits for host memory
+        lock.lock();
+      } else if (dead_ && !is_quiet_ && group_ != nullptr) {
+        const NcclGroup ended = std::exchange(group_, nullptr);
+        lock.unlock();
+        nccl_.abort(ended);
+        lock.lock();
+      } else {
+        pause(lock);
+        look();
+      }
+    }
+  }
+
+  // Sleeps until something changes; while work is watched, and one pause longer, only for a moment: steps follow each
+  // other, and a keeper that is awake need not be woken by each.
+  void pause(std::unique_lock<std::mutex>& lock) {
+    if (!dead_ && !is_asleep_) {
+      is_asleep_ = !is_watching_ && !was_watching_;
+      was_watching_ = is_watching_;
+    }
+    if (dead_ || is_asleep_)
+      changed_.wait(lock);
+    else
+      changed_.wait_for(lock, look_every);
+  }
+
+  void look() {
+    if (dead_ || !is_watching_) return;
+    const NcclStatus status = nccl_.state(group_);
+    if (status.state == NcclStatus::failed)
+      (void)end(comm::nccl_error(ErrorCode::unavailable, rank(), status.why));
+    else if (Clock::now() >= deadline_)
+      (void)end(late("exchanges on the device"));
+  }
+
+  // Frees a group that nobody uses any more: in peace if nothing of it is in flight.
+  void leave() {
+    if (!is_quiet_) return nccl_.abort(group_);
+    const auto deadline = Clock::now() + finalize_timeout;
+    NcclStatus status = nccl_.finalize(group_);
+    while (status.state == NcclStatus::running && Clock::now() < deadline) {
+      std::this_thread::yield();
+      status = nccl_.state(group_);
+    }
+    if (status.state == NcclStatus::done)
+      nccl_.destroy(group_);
+    else
+      nccl_.abort(group_);
+  }
+
+  NcclApi& nccl_;
+  const NcclOptions options_;
+  const std::unique_ptr<Communicator> control_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  NcclGroup group_;
+  std::optional<Error> dead_;
+  bool must_tell_ = false;  // the control group does not know yet
+  bool is_quiet_ = true;    // nothing of the group is in flight
+  bool is_watching_ = false;
+  bool was_watching_ = false;  // when the keeper paused last
+  bool is_asleep_ = false;     // the keeper must be woken
+  bool is_leaving_ = false;
+  Clock::time_point deadline_{};
+  std::thread keeper_;  // last: it uses the others
+};
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> make_nccl_communicator(std::unique_ptr<Communicator>& control, int device) {
-  const auto group = connect(*control, device);
+Result<std::unique_ptr<Communicator>> make_nccl_communicator(NcclApi& nccl, std::unique_ptr<Communicator>& control,
+                                                             const NcclOptions& options) {
+  const auto group = comm::connect_nccl(nccl, *control, options);
   if (!group) return group.error();
-  return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(std::move(control), *group));
+  return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(nccl, std::move(control), *group, options));
 }
 
 }  // namespace tandem::gpu

@@ -23,6 +23,11 @@ class SoloCommunicator final : public Communicator {
     return {};
   }
 
+  std::optional<Error> failure() override {
+    const std::lock_guard lock(mutex_);
+    return dead_;
+  }
+
   void abort(const std::string& reason) override {
     const std::lock_guard lock(mutex_);
     if (!dead_) dead_ = Error{ErrorCode::cancelled, "rank 0", reason, ""};

@@ -66,6 +66,12 @@ class TcpCommunicator final : public Communicator {
     return {};
   }
 
+  // Of what this rank has met so far: a peer that is gone shows in the next exchange.
+  std::optional<Error> failure() override {
+    const std::lock_guard lock(mutex_);
+    return dead_;
+  }
+
   void abort(const std::string& reason) override {
     {
       const std::lock_guard lock(reason_mutex_);

@@ -152,6 +152,8 @@ class ThreadCommunicator final : public Communicator {
     return {};
   }
 
+  std::optional<Error> failure() override { return group_->failure(); }
+
   void abort(const std::string& reason) override {
     group_->fail({ErrorCode::cancelled, fmt::format("rank {}", rank_), reason, ""});
   }

@@ -209,6 +209,11 @@ Result<void> CudaOps::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums,
 
 }  // namespace
 
+int count_cuda_devices() noexcept {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
+}
+
 Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options) {
   auto stream = cuda::Stream::open(options.device);
   if (!stream) return stream.error();

@@ -14,6 +14,9 @@ struct CudaOptions {
   std::size_t staging_bytes = std::size_t{32} << 20;  // pinned: what the host tells the kernels of one step
 };
 
+// Returns how many devices this process sees; 0 without a driver.
+int count_cuda_devices() noexcept;
+
 // Returns a backend on one device. Tensors are f32 (i32 for ids, i64 for masks) in the memory of the returned Ops,
 // which must outlive every Buffer of it. One thread calls it at a time. Errors: resource (no usable device),
 // resource.

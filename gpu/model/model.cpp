@@ -32,6 +32,16 @@ Result<Numerics> numerics_of(const ModelOptions& options, const Model& model) {
   return numerics;
 }
 
+Result<std::unique_ptr<Ops>> make_rank_ops(const ModelOptions& options, const Model& model) {
+  BackendOptions backend{options.backend, options.threads, model.numerics.order, 0};
+  if (options.backend == "cuda" && has_backend("cuda")) {
+    const auto device = device_of(options.devices, model.communicator->rank(), visible_devices());
+    if (!device) return device.error();
+    backend.device = *device;
+  }
+  return make_ops(backend);
+}
+
 bool is_stopped(const std::atomic<bool>* stop) {
   return stop != nullptr && stop->load();
 }
@@ -65,7 +75,7 @@ Result<std::unique_ptr<Model>> load_model(const ModelOptions& options, Communica
   if (!numerics) return numerics.error();
   model->numerics = *numerics;
 
-  auto ops = make_ops({options.backend, options.threads, model->numerics.order});
+  auto ops = make_rank_ops(options, *model);
   if (!ops) return ops.error();
   model->ops = std::move(*ops);
 

@@ -25,6 +25,7 @@ struct ModelOptions {
   std::filesystem::path folder;
   std::string numerics = "serve";
   std::string backend = "cpu";         // see gpu/backend.hpp
+  DeviceGroupOptions devices;          // which device of the CUDA backend
   std::int64_t max_positions = 0;      // rotation tables cover these and a draft block; 0 = the model's own limit
   int threads = 1;                     // of this rank
   bool draft = true;                   // load the draft network if the checkpoint has one

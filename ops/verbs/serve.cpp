@@ -13,6 +13,7 @@
 #include "net/http/server.hpp"
 #include "net/text/vocabulary_check.hpp"
 #include "ops/deployment.hpp"
+#include "ops/fabric_environment.hpp"
 #include "ops/instance_lock.hpp"
 #include "ops/port_owner.hpp"
 #include "ops/process_signals.hpp"
@@ -150,6 +151,7 @@ int serve(const DeploymentFlags& flags) {
   auto settings = Settings::resolve(flags.given, flags.config);
   if (!settings) return fail(exit_usage, settings.error().message());
   for (const auto& note : settings->notes()) spdlog::warn("{}", note);
+  if (auto prepared = prepare_fabric(*settings, 0); !prepared) return fail(exit_usage, prepared.error().message());
   auto claimed = claim(*settings);
   if (const int* exit_code = std::get_if<int>(&claimed)) return *exit_code;
   if (settings->text("model.dir").empty())

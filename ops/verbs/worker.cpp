@@ -5,6 +5,7 @@
 
 #include "actors/node.hpp"
 #include "ops/deployment.hpp"
+#include "ops/fabric_environment.hpp"
 #include "ops/process_signals.hpp"
 #include "ops/verb.hpp"
 
@@ -25,6 +26,10 @@ int work(const DeploymentFlags& flags, int rank) {
   }
   if (rank >= settings->integer("ranks")) {
     spdlog::error("--rank: {}, expected 1 to {}", rank, settings->integer("ranks") - 1);
+    return exit_usage;
+  }
+  if (auto prepared = prepare_fabric(*settings, rank); !prepared) {
+    spdlog::error("{}", prepared.error().message());
     return exit_usage;
   }
   actors::WorkerNodeOptions options;
