@@ -88,6 +88,10 @@ Result<BareRanks> BareRanks::load(const gpu::EngineOptions& options, int ranks) 
   for (int rank = 0; rank < ranks; ++rank) parts->threads.push_back(std::make_unique<RankThread>());
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(ranks));
   parts->on_all([&](std::size_t rank) {
+    if (auto reached = gpu::reach_devices(options, parts->communicators[rank], nullptr); !reached) {
+      errors[rank] = reached.error();
+      return parts->communicators[rank]->abort(reached.error().message());
+    }
     auto engine = gpu::load_engine(
         options, *parts->communicators[rank], [](double, const std::string&) {}, nullptr);
     if (engine)

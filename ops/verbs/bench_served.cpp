@@ -11,6 +11,7 @@
 #include "net/http/json_writer.hpp"
 #include "net/http/server.hpp"
 #include "ops/deployment.hpp"
+#include "ops/fabric_environment.hpp"
 #include "ops/verbs/bench_streams.hpp"
 
 namespace tandem::ops {
@@ -248,6 +249,7 @@ Result<Settings> settings_of(const ServedOptions& options) {
 Result<std::unique_ptr<ServedModel>> ServedModel::start(const ServedOptions& options) {
   auto settings = settings_of(options);
   if (!settings) return settings.error();
+  if (auto prepared = prepare_fabric(*settings, 0); !prepared) return prepared.error();
   auto node = node_options(*settings);
   if (!node) return node.error();
   node->speculation.yield_min = 0;
