@@ -29,7 +29,7 @@ struct Nodes {
     options.token = secret;
     options.connections = 4;
     options.chunk_bytes = chunk_bytes_min;
-    options.patience = 1s;
+    options.patience = 20s;  // a busy machine's
   }
   static void put(const Folder& folder, const std::string& name, const std::string& text) {
     (void)folder.write(name, std::as_bytes(std::span(text)));
@@ -174,7 +174,6 @@ BOOST_AUTO_TEST_CASE(two_senders_of_one_model_both_end_well) {
     for (int i = 0; i < 20; ++i)
       Nodes::put(nodes.source, "f" + std::to_string(i), std::string(9 * chunk_bytes_min, 'f'));
     nodes.options.is_forced = is_forced;
-    nodes.options.patience = 20s;
     std::vector<std::future<Result<CopyOutcome>>> senders;
     for (int i = 0; i < 2; ++i)
       senders.push_back(std::async(std::launch::async, [&] { return copy_model(nodes.options); }));
@@ -198,7 +197,6 @@ BOOST_AUTO_TEST_CASE(two_senders_of_different_files_under_one_name_both_end_well
     Nodes::put(nodes.source, name, std::string(60 * chunk_bytes_min, '1'));
     Nodes::put(other, name, std::string(60 * chunk_bytes_min, '2'));
   }
-  nodes.options.patience = 20s;
   CopyOptions second = nodes.options;
   second.folder = other.path();
   std::vector<std::future<Result<CopyOutcome>>> senders;
@@ -262,7 +260,6 @@ BOOST_AUTO_TEST_CASE(a_file_that_was_spoilt_at_the_receiver_is_sent_again) {
 BOOST_AUTO_TEST_CASE(another_token_is_believed_when_it_was_said_several_times) {
   Nodes nodes;
   nodes.options.token = std::string(32, 'x');
-  nodes.options.patience = 20s;
   std::vector<std::string> told;
   nodes.options.announce = [&](const std::string& text) { told.push_back(text); };
   const auto refused = copy_model(nodes.options);
@@ -276,7 +273,6 @@ BOOST_AUTO_TEST_CASE(somebody_on_the_way_who_says_another_token_does_not_end_a_c
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});
   Nodes nodes;
-  nodes.options.patience = 20s;
   nodes.options.peer.port = acceptor.local_endpoint().port();
   SyncServer server({nodes.options.peer, secret, {}, {}, {}}, nodes.answerer);
   bool has_started = false;
@@ -295,6 +291,7 @@ BOOST_AUTO_TEST_CASE(somebody_on_the_way_who_says_another_token_does_not_end_a_c
 BOOST_AUTO_TEST_CASE(a_node_that_is_gone_is_waited_for_as_long_as_patience_lasts) {
   Nodes nodes;
   nodes.server.stop();
+  nodes.options.patience = 1s;
   std::vector<std::string> told;
   nodes.options.announce = [&](const std::string& text) { told.push_back(text); };
   const auto failed = copy_model(nodes.options);
