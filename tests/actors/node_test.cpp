@@ -1,4 +1,5 @@
 // Whole nodes with real engines over the golden checkpoint, ranks as threads, through the front door.
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <future>
@@ -164,6 +165,27 @@ BOOST_AUTO_TEST_CASE(a_missing_model_is_fatal_and_named) {
   BOOST_REQUIRE((outcome.wait_for(patience) == std::future_status::ready));
   BOOST_TEST(outcome.get().find("/nonexistent/model") != std::string::npos);
   (*head)->stop(std::chrono::seconds(1));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_fatal_with_its_own_exit_code) {
+  for (const int ranks : {1, 2}) {
+    auto starting = std::make_shared<Starting>();
+    auto options = options_for(starting, ranks);
+    options.engine.backend = "cuda";
+    options.engine.devices.devices = {63};
+    std::atomic<int> exit_code = 0;
+    options.on_fatal = [&exit_code, starting](int code, const std::string& reason) {
+      exit_code = code;
+      starting->settle(reason);
+    };
+    auto head = start_head(std::move(options));
+    BOOST_REQUIRE(head.has_value());
+    auto outcome = starting->outcome.get_future();
+    BOOST_REQUIRE((outcome.wait_for(patience) == std::future_status::ready));
+    BOOST_TEST(outcome.get().find("CUDA device 63") != std::string::npos);
+    BOOST_TEST(exit_code == 15);
+    (*head)->stop(std::chrono::seconds(1));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(stopping_a_busy_node_ends_its_requests) {

@@ -135,6 +135,9 @@ BOOST_AUTO_TEST_CASE(wrong_usage_exits_2_and_says_what_is_accepted) {
        "fabric.host = 0.0.0.0"},
       {{"serve", "--model", tiny_model(), "--port", "0", "--transport", "tcp", "--fabric-host", "no.invalid"},
        "fabric.host = no.invalid"},
+      {{"serve", "--model", tiny_model(), "--port", "0", "--device", "first"}, "model.device = first"},
+      {{"serve", "--model", tiny_model(), "--port", "0", "--set", "fabric.head_gid=256"}, "GID index"},
+      {{"serve", "--model", tiny_model(), "--port", "0", "--set", "fabric.exchange=rdma"}, "auto|nccl|host"},
       {{"trace", "--model", tiny_model()}, "--ids"},
       {{"worker", "--model", tiny_model(), "--rank", "0"}, "rank"},
   };
