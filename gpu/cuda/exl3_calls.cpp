@@ -1,4 +1,4 @@
-// From a Linear to the EXL3 kernels' own structures, 64 rows at a time.
+// From a Linear to the EXL3 kernels' own structures, rows in pieces that fill a card.
 #include "gpu/cuda/exl3_calls.hpp"
 
 #include <algorithm>
@@ -8,6 +8,9 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::size_t piece_bytes = 16;
+// Rows of one product: enough to decode each weight once for 128 of them everywhere on a card; their rotated form takes
+// 2 bytes an input, 84 MB for four matrices of 5,120 inputs.
+constexpr std::int64_t rows_most = 2048;
 
 Exl3Codebook codebook_of(exl3::Codebook codebook) {
   switch (codebook) {
@@ -77,14 +80,14 @@ bool is_exl3_set(std::span<const LinearCall> calls) {
 
 void exl3_linears(CudaContext& context, std::span<const LinearCall> calls) {
   const Workspace::Scope scope(context.scratch());
-  const std::int64_t all = calls.front().x.rows, most = std::min<std::int64_t>(all, exl3_rows_max);
+  const std::int64_t all = calls.front().x.rows, most = std::min(all, rows_most);
   const auto count = static_cast<std::int64_t>(calls.size());
   Exl3Set set;
   set.count = static_cast<std::int32_t>(count);
   for (std::size_t i = 0; i < calls.size(); ++i) set.members[i].matrix = exl3_matrix_of(*calls[i].weight);
   const Exl3Rotated scratch = exl3_rotated(context, count * most, set.members[0].matrix.shape.inputs);
-  for (std::int64_t first = 0; first < all; first += exl3_rows_max) {
-    const std::int64_t rows = std::min<std::int64_t>(exl3_rows_max, all - first);
+  for (std::int64_t first = 0; first < all; first += rows_most) {
+    const std::int64_t rows = std::min(rows_most, all - first);
     for (std::size_t i = 0; i < calls.size(); ++i) {
       set.members[i].x = exl3_rows_of(calls[i].x.slice_rows(first, rows));
       set.members[i].y = exl3_rows_of(calls[i].y.slice_rows(first, rows));

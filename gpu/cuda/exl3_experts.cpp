@@ -29,17 +29,17 @@ Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing
   Uses uses;
   const auto experts = static_cast<int>(call.weights->experts.size());
   uses.count = routing.ids.rows * routing.ids.cols;
-  uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, exl3_rows_max));
+  uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, exl3_group_rows_max));
   const auto list = [&](std::int64_t length) { return context.scratch().i32(1, length).row<std::int32_t>(0); };
   ExpertPlan& plan = uses.plan;
-  plan.tiles_max = tiles_of(uses.count, experts, exl3_rows_max);
+  plan.tiles_max = tiles_of(uses.count, experts, exl3_group_rows_max);
   plan.uses = list(uses.count);
   plan.source_of_use = list(uses.count);
   plan.expert_of_use = list(uses.count);
   plan.position_of_use = list(uses.count);
   plan.tile_count = list(1);
   plan.tiles = reinterpret_cast<ExpertTile*>(list(3 * plan.tiles_max));
-  context.run("expert plan", plan_experts, routing.ids, experts, exl3_rows_max, plan);
+  context.run("expert plan", plan_experts, routing.ids, experts, exl3_group_rows_max, plan);
   return uses;
 }
 

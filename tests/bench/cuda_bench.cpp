@@ -1,9 +1,10 @@
-// bench_cuda kernels | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations] [--quick]: the
-// measurements of `tandem bench` in a program that needs no actor framework.
+// bench_cuda kernels | chunks | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations] [--quick]:
+// the measurements of `tandem bench` in a program that needs no actor framework.
 #include <cstring>
 #include <iostream>
 #include <string>
 
+#include "gpu/cuda/bench/chunk_bench.hpp"
 #include "gpu/cuda/bench/kernel_bench.hpp"
 #include "gpu/cuda/bench/prefill_bench.hpp"
 #include "gpu/cuda/bench/step_bench.hpp"
@@ -42,6 +43,11 @@ Result<void> run(const Arguments& arguments) {
     options.json = arguments.json;
     return bench_kernels(options, std::cout);
   }
+  if (arguments.bench == "chunks") {
+    ChunkBenchOptions options;
+    if (arguments.quick) options.rows = {2048};
+    return bench_chunks(options, std::cout);
+  }
   if (arguments.bench == "step") {
     StepBenchOptions options;
     options.config = arguments.config;
@@ -60,7 +66,8 @@ Result<void> run(const Arguments& arguments) {
     options.json = arguments.json;
     return bench_prefill(options, std::cout);
   }
-  return Error{ErrorCode::invalid_argument, "bench_cuda", "'" + arguments.bench + "'", "kernels, step or prefill"};
+  return Error{ErrorCode::invalid_argument, "bench_cuda", "'" + arguments.bench + "'",
+               "kernels, chunks, step or prefill"};
 }
 
 }  // namespace

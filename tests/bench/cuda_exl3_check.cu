@@ -107,6 +107,28 @@ void check_products(const Exl3Shape& shape, bool with_bias, std::mt19937& random
   expect(same, name_of(shape, 1) + "..63: a row's bits do not depend on the rows beside it");
 }
 
+// More rows than one block takes: right, and the bits that their first 64 and the others have as steps.
+void check_chunk(const Exl3Shape& shape, int rows, std::mt19937& random) {
+  const auto reference = random_matrix(shape, true, random);
+  const DeviceMatrix matrix(shape, reference);
+  const auto x = random_rows(rows, shape.inputs, random);
+  const auto weights = exl3_reference::decode(reference);
+  std::vector<std::vector<double>> exact;
+  for (int r = 0; r < rows; ++r) {
+    const std::vector<double> row(x.begin() + r * shape.inputs, x.begin() + (r + 1) * shape.inputs);
+    exact.push_back(exl3_reference::multiply(reference, weights, row.data()));
+  }
+  const auto all = run(matrix, x, rows);
+  bool same = true;
+  for (int first = 0; first < rows; first += 64) {
+    const int part = std::min(64, rows - first);
+    const auto y = run(matrix, {x.begin() + first * shape.inputs, x.begin() + (first + part) * shape.inputs}, part);
+    same = same && same_bits(y.data(), all.data() + static_cast<std::size_t>(first) * shape.outputs,
+                             static_cast<std::size_t>(part) * shape.outputs);
+  }
+  expect(worst_error(all, exact) < 4e-4 && same, name_of(shape, rows) + " is right and has the bits of its steps");
+}
+
 // Every weight, exactly: one-hot rotated rows, unit scales; the output transform is undone on the host.
 void check_decode(int bits, Exl3Codebook codebook, std::mt19937& random) {
   const Exl3Shape shape{128, 256, bits, codebook};
@@ -242,7 +264,8 @@ void check_refusals() {
   matrix.shape = {128, 128, 9, Exl3Codebook::mul1};
   expect(exl3_multiply(nullptr, matrix, {}, {}, 1, {}) == cudaErrorInvalidValue, "nine bits are refused");
   matrix.shape.bits = 3;
-  expect(exl3_multiply(nullptr, matrix, {}, {}, 65, {}) == cudaErrorInvalidValue, "65 rows are refused");
+  expect(exl3_multiply(nullptr, matrix, {}, {}, exl3_chunk_rows_max + 1, {}) == cudaErrorInvalidValue,
+         "too many rows are refused");
   expect(exl3_multiply(nullptr, matrix, {}, {}, 0, {}) == cudaErrorInvalidValue, "no rows are refused");
   matrix.shape.inputs = 192;
   expect(exl3_multiply(nullptr, matrix, {}, {}, 1, {}) == cudaErrorInvalidValue, "inputs off the 128 grid are refused");
@@ -289,6 +312,9 @@ int main(int argc, char**) {
       check_products(shape, turn % 3 == 0, random);
     }
   }
+  check_chunk({640, 256, 3, Exl3Codebook::mul1}, 129, random);   // as clusters, piece by piece
+  check_chunk({384, 9216, 5, Exl3Codebook::mul1}, 129, random);  // as blocks of 128 rows
+  check_chunk({256, 9216, 2, Exl3Codebook::mcg}, 65, random);    // as blocks of 64 rows
   check_rows(random);
   check_groups(random);
   std::printf("%s: %d failed\n", failures == 0 ? "all checks hold" : "FAILED", failures);

@@ -1,4 +1,5 @@
-// EXL3 linears on a CUDA device: y = ((x o suh) BH) What (BH o svh) + bias, 1..64 rows, one or many matrices a launch.
+// EXL3 linears on a CUDA device: y = ((x o suh) BH) What (BH o svh) + bias, any number of rows, one or many matrices a
+// launch.
 //
 // Rows are brought into the rotated domain (scale, 128-wide Hadamard transform in fp32, fp16 with one power of two for
 // each slice of a row), every weight is decoded once and multiplied on the tensor cores with fp32 sums, and the result
@@ -7,10 +8,11 @@
 // scratch of its own.
 //
 // Invariant: a row of y depends on its row of x, the matrix and the entry point (single or groups) alone, bit for bit:
-// not on the other rows, their number, the groups beside it or the grid.
+// not on the other rows, their number, the groups beside it or the grid. Rows of a chunk have the bits of rows of a
+// step.
 //
 // All pointers are device pointers, 16-byte aligned. Errors are what the CUDA runtime reports for the launch, or
-// cudaErrorInvalidValue for a shape outside `exl3_accepts` or a row count outside 1..64.
+// cudaErrorInvalidValue for a shape outside `exl3_accepts` or a row count outside 1..exl3_chunk_rows_max.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -59,7 +61,7 @@ struct Exl3Rotated {
 struct Exl3Group {
   std::int32_t matrix = 0;
   std::int32_t first = 0;
-  std::int32_t rows = 0;  // 0: nothing to do; at most 64
+  std::int32_t rows = 0;  // 0: nothing to do; at most exl3_group_rows_max
 };
 
 // One of a set: its matrix, the rows that it multiplies, and where the products go.
@@ -97,7 +99,7 @@ constexpr bool exl3_accepts(const Exl3Shape& shape) {
 // Permutes a matrix from the checkpoint's layout (`trellis`, I16 [inputs/16, outputs/16, 16*bits]) to lane-major words.
 cudaError_t exl3_pack(cudaStream_t stream, const Exl3Shape& shape, const void* trellis, void* words);
 
-// y = x times one matrix, 1..64 rows. `scratch` is used when the rows are too many for one launch.
+// y = x times one matrix. `scratch` is used when the rows are too many for one launch.
 cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
                           Exl3Rotated scratch);
 
@@ -111,6 +113,12 @@ cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl
                         Exl3Rotated rotated);
 cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
                                   int rows);
+
+// The second half by the kernel for chunks whatever the number of rows, in blocks of 64 or exl3_block_rows rows: what
+// the functions above choose for themselves where it is faster. Same bits.
+int exl3_block_rows(const Exl3Shape& shape);
+cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows,
+                                 int block_rows);
 
 // Many matrices: rotated row r is row source_of_row[r] of x in the domain of matrix_of_row[r]; row r of y is its
 // product. One rotation serves all launches over the same shape, whatever the kinds in the table. With a second table

@@ -7,16 +7,9 @@
 #include <cstdint>
 
 #include "gpu/cuda/exl3/codebook.cuh"
+#include "gpu/cuda/exl3/instructions.cuh"
 
 namespace tandem::gpu::cuda {
-
-__device__ __forceinline__ uint4 load_once(const uint4* address) {
-  uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(address));
-  return value;
-}
 
 // The K pieces of one lane as they come from memory.
 template <int bits>
@@ -30,24 +23,15 @@ struct LanePieces {
   }
 };
 
-template <int bits>
-struct LaneStream {
-  std::uint32_t word[4 * bits];
-  std::uint32_t before;  // last word of the tile's other half: a tile's stream is circular
+// Words of a lane's stream in a row that begin with a window: 32 windows are K words, so every quarter of a lane's part
+// has the same offsets.
+template <int bits, int words>
+struct Windows {
+  std::uint32_t word[words];
+  std::uint32_t before;  // the word in front
 
-  __device__ __forceinline__ explicit LaneStream(const LanePieces<bits>& pieces) {
-#pragma unroll
-    for (int i = 0; i < bits; ++i) {
-      word[4 * i] = pieces.piece[i].x;
-      word[4 * i + 1] = pieces.piece[i].y;
-      word[4 * i + 2] = pieces.piece[i].z;
-      word[4 * i + 3] = pieces.piece[i].w;
-    }
-    before = __shfl_xor_sync(0xffffffffu, word[4 * bits - 1], 4);
-  }
-
-  // State of window t = 0..127: the 16 bits that end with its K fresh bits. Windows of one byte phase share the shift
-  // when two of them fit into 32 bits (K = 2 and 4), else a shift and a mask each.
+  // State of window t, counted from word 0: the 16 bits that end with its K fresh bits. Windows of one byte phase share
+  // the shift when two of them fit into 32 bits (K = 2 and 4), else a shift and a mask each.
   __device__ __forceinline__ std::uint32_t state(int t) const {
     const int end = (t + 1) * bits, index = (end - 1) / 32, offset = 32 * (index + 1) - end;
     const bool shares = bits == 2 || bits == 4 || bits == 8;
@@ -70,6 +54,40 @@ struct LaneStream {
     a[2] = weight_pair<codebook>(state(t + 2), state(t + 3));
     a[1] = weight_pair<codebook>(state(t + 4), state(t + 5));
     a[3] = weight_pair<codebook>(state(t + 6), state(t + 7));
+  }
+};
+
+// All 128 windows of a lane.
+template <int bits>
+struct LaneStream : Windows<bits, 4 * bits> {
+  __device__ __forceinline__ explicit LaneStream(const LanePieces<bits>& pieces) {
+#pragma unroll
+    for (int i = 0; i < bits; ++i) {
+      this->word[4 * i] = pieces.piece[i].x;
+      this->word[4 * i + 1] = pieces.piece[i].y;
+      this->word[4 * i + 2] = pieces.piece[i].z;
+      this->word[4 * i + 3] = pieces.piece[i].w;
+    }
+    // The last word of the tile's other half: a tile's stream is circular.
+    this->before = __shfl_xor_sync(0xffffffffu, this->word[4 * bits - 1], 4);
+  }
+};
+
+// Windows 32 * quad .. 32 * quad + 31 of a lane: the four k-steps of one column quad. For warps that share the decode
+// of a group; they read the same lines, which the first-level cache keeps meanwhile.
+template <int bits>
+struct QuadStream : Windows<bits, bits> {
+  // `group` points at piece 0 of lane 0.
+  __device__ __forceinline__ void load(const std::uint32_t* group, int quad, int lane) {
+#pragma unroll
+    for (int i = 0; i < bits; ++i) this->word[i] = __ldg(group + place(bits * quad + i, lane));
+    // In front of the first quad lies the last word of the tile's other half.
+    this->before = __ldg(group + (quad > 0 ? place(bits * quad - 1, lane) : place(4 * bits - 1, lane ^ 4)));
+  }
+
+ private:
+  static __device__ __forceinline__ int place(int word, int lane) {
+    return (word / 4 * 32 + lane) * 4 + word % 4;
   }
 };
 

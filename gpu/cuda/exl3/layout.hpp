@@ -22,7 +22,9 @@ inline constexpr int exl3_tile = 16;
 inline constexpr int exl3_group = 64;   // inputs and outputs of a group
 inline constexpr int exl3_block = 128;  // a Hadamard block; inputs and outputs are multiples of it
 inline constexpr int exl3_bits_max = 8;
-inline constexpr int exl3_rows_max = 64;  // rows that share one decode of the weights
+inline constexpr int exl3_rows_max = 64;         // rows that one block of a step's kernels takes
+inline constexpr int exl3_group_rows_max = 128;  // rows of a group
+inline constexpr int exl3_chunk_rows_max = 1 << 20;
 inline constexpr int exl3_inputs_max = 16384;
 inline constexpr int exl3_slices_max = 8;  // the portable size of a thread block cluster
 

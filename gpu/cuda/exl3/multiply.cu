@@ -13,26 +13,40 @@ constexpr LaunchProduct launch_of_bits[exl3_bits_max] = {launch_product_k1, laun
                                                          launch_product_k4, launch_product_k5, launch_product_k6,
                                                          launch_product_k7, launch_product_k8};
 
-bool are_rows_valid(int rows) {
-  return rows >= 1 && rows <= exl3_rows_max;
+bool are_rows_valid(int rows, int most) {
+  return rows >= 1 && rows <= most;
 }
 
-// How many matrices a launch has: members or groups, and tables of groups.
+int pieces_of(int rows, int piece) {
+  return (rows + piece - 1) / piece;
+}
+
+// How many matrices a launch has: members or groups; tables of groups or pieces of the members' rows.
 struct Matrices {
-  int count = 1, tables = 1;
+  int count = 1, depth = 1;
 };
 
+// Blocks of slices, or with job.block_rows blocks of rows, of every matrix.
 cudaError_t launch(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split& split, ProductJob job,
                    Matrices matrices) {
   job.inputs = shape.inputs;
   job.slices = split.slices;
   job.warps = split.warps;
   job.codebook = shape.codebook;
+  job.column_blocks = shape.outputs / exl3_block;
+  const int parts = job.block_rows > 0 ? pieces_of(job.rows_most, job.block_rows) : split.slices;
   LaunchShape launch_shape;  // threads and memory: the kernel knows
-  launch_shape.grid = dim3(static_cast<unsigned>(shape.outputs / exl3_block * split.slices),
-                           static_cast<unsigned>(matrices.count), static_cast<unsigned>(matrices.tables));
-  launch_shape.cluster = split.slices;
+  launch_shape.grid = dim3(static_cast<unsigned>(job.column_blocks * parts), static_cast<unsigned>(matrices.count),
+                           static_cast<unsigned>(matrices.depth));
+  launch_shape.cluster = job.block_rows > 0 ? 1 : split.slices;
   return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
+}
+
+// Whether blocks of whole chunks are enough for a card; else slices must be divided too. Bits do not depend on it.
+// 72: about the blocks that a Hopper card needs to be faster so, by the counts in product_chunk.cuh.
+bool fills_card(const Exl3Shape& shape, int count, int rows) {
+  constexpr int blocks_least = 72;
+  return shape.outputs / exl3_block * count * pieces_of(rows, exl3_block_rows(shape)) >= blocks_least;
 }
 
 // Whether one launch does it all. Every column block then repeats the rotation of its slice: at most one Hadamard block
@@ -56,19 +70,35 @@ bool is_one_kind(const Exl3Set& set) {
   return exl3_accepts(shape);
 }
 
-cudaError_t multiply_rotated(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows) {
-  const Exl3Shape& shape = set.members[0].matrix.shape;
+ProductJob job_of_rotated(const Exl3Set& set, Exl3Rotated rotated, int rows) {
   ProductJob job;
   std::copy_n(set.members, set.count, job.members);
   job.rotated = rotated;
   job.rows_most = rows;
+  return job;
+}
+
+cudaError_t multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows, int block_rows) {
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  ProductJob job = job_of_rotated(set, rotated, rows);
+  job.block_rows = block_rows;
   return launch(stream, shape, exl3_split_of_set(shape, set.count), job, {set.count, 1});
+}
+
+// Few rows: one piece. Many: the same kernel for every 64 rows, or the one for chunks.
+cudaError_t multiply_rotated(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows) {
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  if (rows > exl3_rows_max && fills_card(shape, set.count, rows)) {
+    return multiply_blocks(stream, set, rotated, rows, exl3_block_rows(shape));
+  }
+  return launch(stream, shape, exl3_split_of_set(shape, set.count), job_of_rotated(set, rotated, rows),
+                {set.count, pieces_of(rows, exl3_rows_max)});
 }
 
 }  // namespace
 
 cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch) {
-  if (!is_one_kind(set) || !are_rows_valid(rows)) return cudaErrorInvalidValue;
+  if (!is_one_kind(set) || !are_rows_valid(rows, exl3_chunk_rows_max)) return cudaErrorInvalidValue;
   const Exl3Shape& shape = set.members[0].matrix.shape;
   const Exl3Split split = exl3_split_of_set(shape, set.count);
   if (!is_one_launch(shape, split, rows)) {
@@ -92,17 +122,31 @@ cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const E
 
 cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
                                   int rows) {
-  if (!exl3_accepts(matrix.shape) || !are_rows_valid(rows)) return cudaErrorInvalidValue;
+  if (!exl3_accepts(matrix.shape) || !are_rows_valid(rows, exl3_chunk_rows_max)) return cudaErrorInvalidValue;
   Exl3Set set;
   set.members[0] = {matrix, {}, y};
   set.count = 1;
   return multiply_rotated(stream, set, rotated, rows);
 }
 
+int exl3_block_rows(const Exl3Shape& shape) {
+  return has_large_chunks && shape.codebook == Exl3Codebook::mul1 ? chunk_rows_large : chunk_rows_small;
+}
+
+cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows,
+                                 int block_rows) {
+  if (!is_one_kind(set) || !are_rows_valid(rows, exl3_chunk_rows_max)) return cudaErrorInvalidValue;
+  if (block_rows != chunk_rows_small && block_rows != exl3_block_rows(set.members[0].matrix.shape)) {
+    return cudaErrorInvalidValue;
+  }
+  return multiply_blocks(stream, set, rotated, rows, block_rows);
+}
+
 // Most groups of a step have few rows: those of up to 8 go through the kernel for 8, the rest through a second launch.
+// Of a chunk's groups those of up to 64 rows and those of more are launches of their own.
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
                                  Exl3Rotated rotated, const Exl3Products& products, int rows) {
-  if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most)) return cudaErrorInvalidValue;
+  if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most, exl3_group_rows_max)) return cudaErrorInvalidValue;
   if (groups.table == nullptr || groups.groups == nullptr || groups.count < 1) return cudaErrorInvalidValue;
   constexpr int few = 8;
   const Exl3Split split = exl3_split_of_groups(shape);
@@ -115,12 +159,17 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
   job.y[0] = products.y;
   job.y[1] = products.second_y;
   job.table_rows = rows;
-  job.rows_most = groups.rows_most < few ? groups.rows_most : few;
-  const cudaError_t error = launch(stream, shape, split, job, matrices);
-  if (error != cudaSuccess || groups.rows_most <= few) return error;
-  job.rows_least = few + 1;
-  job.rows_most = groups.rows_most;
-  return launch(stream, shape, split, job, matrices);
+  job.rows_most = std::min(groups.rows_most, few);
+  cudaError_t error = launch(stream, shape, split, job, matrices);
+  const bool is_chunk = groups.rows_most > exl3_rows_max;
+  const int bounds[] = {few, exl3_rows_max, exl3_group_rows_max};
+  for (int i = 1; i < 3 && error == cudaSuccess && groups.rows_most > bounds[i - 1]; ++i) {
+    job.rows_least = bounds[i - 1] + 1;
+    job.rows_most = std::min(groups.rows_most, bounds[i]);
+    job.block_rows = !is_chunk ? 0 : i == 1 ? chunk_rows_small : exl3_block_rows(shape);
+    error = launch(stream, shape, split, job, matrices);
+  }
+  return error;
 }
 
 }  // namespace tandem::gpu::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "gpu/cuda/exl3/exl3.hpp"
 #include "gpu/cuda/exl3/launch.hpp"
@@ -10,7 +11,8 @@
 namespace tandem::gpu::cuda {
 
 struct ProductJob {
-  // When `groups` is null blockIdx.y is the member; its rotated rows lie behind those of the members before.
+  // When `groups` is null blockIdx.y is the member; its rotated rows lie behind those of the members before. blockIdx.z
+  // counts pieces of exl3_rows_max rows, which share nothing.
   Exl3Member members[exl3_members_max];
   // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y].
   const Exl3Matrix* tables[2] = {};
@@ -23,13 +25,29 @@ struct ProductJob {
   std::int32_t slices = 1;
   std::int32_t warps = 4;       // along the inputs
   std::int32_t rows_least = 1;  // groups with fewer or more rows belong to another launch
-  std::int32_t rows_most = 0;
+  std::int32_t rows_most = 0;   // of a group, or the rows of every member
+  std::int32_t block_rows = 0;  // of a block of product_chunk.cuh; 0: the kernels whose slices are a cluster
+  std::int32_t column_blocks = 0;
   Exl3Codebook codebook = Exl3Codebook::mul1;
 };
 
 // What a product kernel has room for when it rotates rows itself.
 inline constexpr int rotation_rows_max = 4;
 inline constexpr int rotated_inputs_max = 1024;  // of a slice
+
+// Rows of a block of product_chunk.cuh. The large one needs more shared memory than GB10 has, and the codebook MUL1.
+inline constexpr int chunk_rows_small = 64, chunk_rows_large = 128;
+#ifdef __CUDA_ARCH_LIST__
+constexpr bool are_all_hopper(std::initializer_list<int> architectures) {
+  for (const int architecture : architectures) {
+    if (architecture != 900) return false;
+  }
+  return true;
+}
+inline constexpr bool has_large_chunks = are_all_hopper({__CUDA_ARCH_LIST__});
+#else
+inline constexpr bool has_large_chunks = true;
+#endif
 
 // One matrix as a block sees it.
 struct ProductPart {
@@ -38,6 +56,7 @@ struct ProductPart {
   const void* bias = nullptr;
   std::int32_t first = 0;  // among the rotated rows
   std::int32_t rows = 0;
+  std::int32_t row = 0;  // the first one's number among those of its member
 };
 
 cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "gpu/cuda/exl3/product.cuh"
+#include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
 
 namespace tandem::gpu::cuda {
 
-inline constexpr std::size_t block_memory_max = 101376;  // GB10; Hopper has more
+inline constexpr std::size_t block_memory_max = 101376;  // GB10
+inline constexpr std::size_t block_memory_max_hopper = 232448;
 
 inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& shape, void (*kernel)(ProductJob),
                                       const ProductJob& job) {
@@ -32,6 +34,14 @@ cudaError_t launch_many_rows(cudaStream_t stream, LaunchShape shape, const Produ
   return launch_with_memory(stream, shape, product_many_kernel<bits, codebook, tiles, input_warps>, job);
 }
 
+template <int bits, Exl3Codebook codebook, int row_warps>
+cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  static_assert(sizeof(ChunkMemory<row_warps>) <= (row_warps == 2 ? block_memory_max : block_memory_max_hopper));
+  shape.threads = ChunkMemory<row_warps>::threads;
+  shape.shared_bytes = sizeof(ChunkMemory<row_warps>);
+  return launch_with_memory(stream, shape, product_chunk_kernel<bits, codebook, row_warps>, job);
+}
+
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if constexpr (input_warps > 2) {  // two warps: grouped launches only, whose rows are rotated before
@@ -42,9 +52,23 @@ cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const 
   return launch_many_rows<bits, codebook, input_warps>(stream, shape, job);
 }
 
+// Chunks: no division of the inputs needs a kernel of its own. Two column quads a warp of 6 bits and more do not fit
+// into Hopper's registers: those of small blocks go to large ones, and some blocks have nothing to do.
+template <int bits>
+cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  constexpr int few = has_large_chunks && bits >= 6 ? 4 : 2, many = has_large_chunks ? 4 : 2;
+  if (job.codebook == Exl3Codebook::mcg) return launch_chunk<bits, Exl3Codebook::mcg, few>(stream, shape, job);
+  if (job.codebook == Exl3Codebook::three_inst) {
+    return launch_chunk<bits, Exl3Codebook::three_inst, few>(stream, shape, job);
+  }
+  if (job.block_rows == chunk_rows_large) return launch_chunk<bits, Exl3Codebook::mul1, many>(stream, shape, job);
+  return launch_chunk<bits, Exl3Codebook::mul1, few>(stream, shape, job);
+}
+
 // MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
 template <int bits>
 cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if (job.block_rows > 0) return launch_chunk_of_bits<bits>(stream, shape, job);
   if (job.codebook == Exl3Codebook::mul1) {
     if (job.warps == 2) return launch_product<bits, Exl3Codebook::mul1, 2>(stream, shape, job);
     if (job.warps == 8) return launch_product<bits, Exl3Codebook::mul1, 8>(stream, shape, job);

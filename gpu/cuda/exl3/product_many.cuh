@@ -9,16 +9,6 @@
 
 namespace tandem::gpu::cuda {
 
-__device__ __forceinline__ void copy_async(void* shared, const void* global, bool is_there) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const int bytes = is_there ? 16 : 0;  // 0: the 16 bytes become zeros
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(address), "l"(global), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
 // One stage in shared memory: [warp][row][8 pieces of 16 bytes], pieces swizzled so that two rows differ in bank.
 template <int tiles, int block_warps>
 struct RowStage {

@@ -18,14 +18,6 @@ namespace tandem::gpu::cuda {
 
 inline constexpr int partial_stride = 132;  // floats of a row of sums: 128 and a bank shift
 
-__device__ __forceinline__ void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                             std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // Sums of one warp: [column quad][row tile of 8][mma register].
 template <int tiles>
 using Sums = float[4][tiles][4];
@@ -56,22 +48,29 @@ struct Place {
 __device__ __forceinline__ ProductPart part_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
   if (job.groups == nullptr) {
     const Exl3Matrix& matrix = job.members[blockIdx.y].matrix;
-    return {matrix.words, matrix.svh, matrix.bias, static_cast<std::int32_t>(blockIdx.y) * job.rows_most,
-            job.rows_most};
+    const std::int32_t row = static_cast<std::int32_t>(blockIdx.z) * exl3_rows_max;
+    const std::int32_t first = static_cast<std::int32_t>(blockIdx.y) * job.rows_most + row;
+    return {matrix.words, matrix.svh, matrix.bias, first, job.rows_most - row, row};
   }
   const Exl3Group group = job.groups[blockIdx.y];
   if (group.rows < job.rows_least || group.rows > job.rows_most) return {};
   const Exl3Matrix& matrix = job.tables[blockIdx.z][group.matrix];
   if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
   const std::int32_t first = static_cast<std::int32_t>(blockIdx.z) * job.table_rows + group.first;
-  return {matrix.words, matrix.svh, matrix.bias, first, group.rows};
+  return {matrix.words, matrix.svh, matrix.bias, first, group.rows, 0};
+}
+
+// The rows of a part that one block can take.
+__device__ __forceinline__ ProductPart first_rows_of(ProductPart part, std::int32_t rows) {
+  part.rows = part.rows < rows ? part.rows : rows;
+  return part;
 }
 
 // Stores four outputs of row `row` of the part.
 __device__ __forceinline__ void store_product(const ProductJob& job, const ProductPart& part, int row, int column,
                                               const float (&v)[4]) {
   if (job.groups == nullptr) {
-    store_four(job.members[blockIdx.y].y, row, column, v);
+    store_four(job.members[blockIdx.y].y, part.row + row, column, v);
   } else {
     const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
     store_four(job.y[blockIdx.z], first + row, column, v);
@@ -81,7 +80,7 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
 __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
   constexpr int groups_a_block = exl3_block / exl3_group;
   const int slice = static_cast<int>(blockIdx.x) % job.slices;
-  return {part_of(job, bits, codebook), static_cast<int>(blockIdx.x) / job.slices, slice,
+  return {first_rows_of(part_of(job, bits, codebook), exl3_rows_max), static_cast<int>(blockIdx.x) / job.slices, slice,
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice),
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice + 1)};
 }
@@ -100,16 +99,21 @@ __device__ __forceinline__ int sum_slot(int lane) {
   return upper * 16 + half * 8 + g;
 }
 
+// Where accumulator `c` of this lane lies in a plane of sums: its row tile, column quad and half.
+__device__ __forceinline__ int sum_place(int tile, int quad, int half, int c) {
+  const int lane = threadIdx.x % 32, g = lane / 4, p = lane % 4;
+  return (8 * tile + 2 * p + c % 2) * partial_stride + quad * 32 + c / 2 * 16 + half * 8 + g;
+}
+
 template <int tiles>
 __device__ __forceinline__ void put_sums(float* plane, const Sums<tiles>& sums, int half, bool add) {
-  const int lane = threadIdx.x % 32, g = lane / 4, p = lane % 4;
 #pragma unroll
   for (int quad = 0; quad < 4; ++quad) {
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        float* slot = plane + (8 * tile + 2 * p + c % 2) * partial_stride + quad * 32 + c / 2 * 16 + half * 8 + g;
+        float* slot = plane + sum_place(tile, quad, half, c);
         *slot = add ? *slot + sums[quad][tile][c] : sums[quad][tile][c];
       }
     }
@@ -153,12 +157,28 @@ __device__ __forceinline__ void deliver_sums(const ProductJob& job, const Place&
   }
 }
 
-// One row of 128 outputs: slices added in rank order, transformed back, scaled, written.
+// One row of 128 outputs, four sums a lane: transformed back, scaled, written.
+__device__ __forceinline__ void write_row(const ProductJob& job, const ProductPart& part, int row, int column,
+                                          uint2 svh, float (&v)[4]) {
+  float scale[4];
+  hadamard_128(v, threadIdx.x % 32);
+  scale_values(svh, scale);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
+  if (part.bias != nullptr) {
+    scale_values(load_scales(part.bias, column), scale);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] += scale[i];
+  }
+  store_product(job, part, row, column, v);
+}
+
+// One row of the inbox: slices added in rank order.
 __device__ __forceinline__ void finish_row(const ProductJob& job, const Place& place, const float* inbox, int row,
                                            uint2 svh) {
-  const int lane = threadIdx.x % 32, column = place.block * exl3_block + 4 * lane;
+  const int lane = threadIdx.x % 32;
   const float* slot = inbox + inbox_row(row, job.slices, 0) * partial_stride + sum_slot(lane);
-  float v[4], scale[4];
+  float v[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[i] = slot[32 * i];
 #pragma unroll
@@ -168,16 +188,7 @@ __device__ __forceinline__ void finish_row(const ProductJob& job, const Place& p
       if (rank < job.slices) v[i] += slot[rank * partial_stride + 32 * i];
     }
   }
-  hadamard_128(v, lane);
-  scale_values(svh, scale);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
-  if (place.part.bias != nullptr) {
-    scale_values(load_scales(place.part.bias, column), scale);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] += scale[i];
-  }
-  store_product(job, place.part, row, column, v);
+  write_row(job, place.part, row, place.block * exl3_block + 4 * lane, svh, v);
 }
 
 // After the block's sums lie in shared memory: deliver, meet, finish the rows that this block owns. Every block of the

@@ -16,13 +16,14 @@ namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{128} << 10;
 constexpr std::size_t threads_max = 1024;
+constexpr int cluster_max = 8;
 constexpr std::size_t shared_most = std::size_t{227} << 10;  // of one block on the devices that we serve
 
 struct Fiber {
   ucontext_t context{};
   jmp_buf place{};
   bool has_begun = false;
-  std::vector<unsigned char> stack;
+  std::unique_ptr<unsigned char[]> stack;
   Wait state = Wait::nothing;
   Thread thread;
 };
@@ -32,11 +33,11 @@ struct Device {
   std::vector<std::unique_ptr<Fiber>> fibers;
   Fiber* running = nullptr;
   Launch launch;
-  uint3 block{};
+  uint3 block{};  // of rank 0
   const std::function<void()>* body = nullptr;
-  std::uint64_t boards[2][threads_max] = {};
+  Slot boards[cluster_max][2][threads_max] = {};
   int predicate = 0;
-  std::vector<std::uint64_t> shared = std::vector<std::uint64_t>(shared_most / sizeof(std::uint64_t) + 1);
+  std::vector<uint4> shared[cluster_max];
 };
 
 Device& device() {
@@ -58,17 +59,18 @@ void run_threads() {
 
 std::unique_ptr<Fiber> make_fiber() {
   auto fiber = std::make_unique<Fiber>();
-  fiber->stack.resize(stack_bytes);
+  fiber->stack = std::make_unique_for_overwrite<unsigned char[]>(stack_bytes);
   getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = fiber->stack.data();
-  fiber->context.uc_stack.ss_size = fiber->stack.size();
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = stack_bytes;
   makecontext(&fiber->context, &run_threads, 0);
   return fiber;
 }
 
-void begin_thread(Fiber& fiber, int index) {
+void begin_thread(Fiber& fiber, int rank, int index) {
   fiber.state = Wait::nothing;
   fiber.thread = {};
+  fiber.thread.rank = rank;
   fiber.thread.index = index;
   fiber.thread.number.x = static_cast<unsigned>(index);
 }
@@ -114,18 +116,50 @@ bool has_ended(int threads) {
                      [](const auto& fiber) { return fiber->state == Wait::end; });
 }
 
-void run_block(int threads) {
-  // All bits set: a NaN, so that a value read before it was written shows.
-  std::fill(device().shared.begin(), device().shared.end(), ~std::uint64_t{0});
-  for (int i = 0; i < threads; ++i) begin_thread(*device().fibers[static_cast<std::size_t>(i)], i);
-  while (!has_ended(threads)) {
-    bool moved = false;
-    for (int first = 0; first < threads; first += lanes_of_warp) {
-      const int last = std::min(first + lanes_of_warp, threads);
-      do moved = run_ready(first, last) || moved;
-      while (release(first, last, Wait::warp));
+// Lets threads pass the cluster's barrier that every thread has come to. Returns whether any do.
+bool release_cluster(int threads) {
+  const auto begin = device().fibers.begin(), end = begin + threads;
+  unsigned least = ~0U;
+  std::for_each(begin, end, [&](const auto& fiber) {
+    if (fiber->state != Wait::end) least = std::min(least, fiber->thread.arrivals);
+  });
+  bool is_any = false;
+  std::for_each(begin, end, [&](const auto& fiber) {
+    if (fiber->state != Wait::cluster || fiber->thread.arrivals > least) return;
+    fiber->state = Wait::nothing;
+    is_any = true;
+  });
+  return is_any;
+}
+
+// Runs the warps of a block until none can go on by itself. Returns whether any did.
+bool run_warps(int first, int end) {
+  bool moved = false;
+  for (; first < end; first += lanes_of_warp) {
+    const int last = std::min(first + lanes_of_warp, end);
+    do moved = run_ready(first, last) || moved;
+    while (release(first, last, Wait::warp));
+  }
+  return moved;
+}
+
+void run_cluster(int blocks, int threads) {
+  for (int rank = 0; rank < blocks; ++rank) {
+    // All bits set: a NaN, so that a value read before it was written shows.
+    auto& shared = device().shared[rank];
+    shared.assign(device().launch.shared_bytes / sizeof(uint4) + 1, uint4{~0U, ~0U, ~0U, ~0U});
+    for (int i = 0; i < threads; ++i) {
+      begin_thread(*device().fibers[static_cast<std::size_t>(rank * threads + i)], rank, i);
     }
-    if (!release(0, threads, Wait::block) && !moved) stop("its threads wait for each other");
+  }
+  while (!has_ended(blocks * threads)) {
+    bool moved = false;
+    for (int rank = 0; rank < blocks; ++rank) {
+      const int first = rank * threads;
+      moved = run_warps(first, first + threads) || moved;
+      moved = release(first, first + threads, Wait::block) || moved;
+    }
+    if (!release_cluster(blocks * threads) && !moved) stop("its threads wait for each other");
   }
 }
 
@@ -135,16 +169,33 @@ Thread& thread() noexcept {
   return device().running->thread;
 }
 uint3 block_number() noexcept {
-  return device().block;
+  uint3 number = device().block;
+  number.x += static_cast<unsigned>(thread().rank);
+  return number;
 }
 const Launch& launch_shape() noexcept {
   return device().launch;
 }
 void* shared_memory() noexcept {
-  return device().shared.data();
+  return device().shared[thread().rank].data();
 }
-std::uint64_t* board(unsigned number) noexcept {
-  return device().boards[number];
+void* of_rank(const void* local, int rank) noexcept {
+  const auto offset = static_cast<const unsigned char*>(local) - static_cast<unsigned char*>(shared_memory());
+  return reinterpret_cast<unsigned char*>(device().shared[rank].data()) + offset;
+}
+Slot* board(unsigned number) noexcept {
+  return device().boards[thread().rank][number];
+}
+
+float half_value(unsigned bits) noexcept {
+  static const std::vector<float> values = [] {
+    std::vector<float> all(std::size_t{1} << 16);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i] = __half2float(__half(__half_raw{static_cast<unsigned short>(i)}));
+    }
+    return all;
+  }();
+  return values[bits & 0xffffU];
 }
 
 void wait(Wait what) {
@@ -157,16 +208,19 @@ void run(const Launch& launch, const std::function<void()>& body) {
   Device& on = device();
   const dim3 grid = launch.grid;
   const bool is_possible = grid.x > 0 && grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535 &&
-                           launch.block.x > 0 && launch.block.x <= threads_max && launch.shared_bytes <= shared_most;
+                           launch.block.x > 0 && launch.block.x <= threads_max && launch.shared_bytes <= shared_most &&
+                           launch.cluster > 0 && launch.cluster <= cluster_max &&
+                           grid.x % static_cast<unsigned>(launch.cluster) == 0;
   if (!is_possible) stop("a launch that no device accepts");
-  while (on.fibers.size() < launch.block.x) on.fibers.push_back(make_fiber());
+  const auto blocks = static_cast<unsigned>(launch.cluster);
+  while (on.fibers.size() < std::size_t{launch.block.x} * blocks) on.fibers.push_back(make_fiber());
   on.launch = launch;
   on.body = &body;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
+      for (unsigned x = 0; x < grid.x; x += blocks) {
         on.block = {x, y, z};
-        run_block(static_cast<int>(launch.block.x));
+        run_cluster(launch.cluster, static_cast<int>(launch.block.x));
       }
     }
   }
@@ -185,7 +239,13 @@ void commit_copies() {
 void wait_for_copies(std::size_t left) {
   auto& groups = thread().groups;
   while (groups.size() > left) {
-    for (const AsyncCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+    for (const AsyncCopy& copy : groups.front()) {
+      if (copy.from == nullptr) {
+        std::memset(copy.to, 0, copy.bytes);
+      } else {
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      }
+    }
     groups.erase(groups.begin());
   }
 }

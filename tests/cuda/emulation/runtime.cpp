@@ -1,11 +1,9 @@
-// The calls of the CUDA runtime that the backend makes, on host memory: everything is done when a call returns. EXL3
-// kernels use tensor cores and are not emulated.
+// The calls of the CUDA runtime that the backend makes, on host memory: everything is done when a call returns.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <cstring>
 
-#include "gpu/cuda/exl3/exl3.hpp"
 #include "gpu/cuda/index_kernels.hpp"
 
 namespace {
@@ -111,15 +109,4 @@ namespace tandem::gpu::cuda {
 cudaError_t select_wide(cudaStream_t, const IndexWork&) {
   return cudaErrorNotSupported;
 }
-cudaError_t exl3_multiply_set(cudaStream_t, const Exl3Set&, int, Exl3Rotated) {
-  return cudaErrorNotSupported;
-}
-cudaError_t exl3_rotate_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, const Exl3Rows&, int, Exl3Rotated) {
-  return cudaErrorNotSupported;
-}
-cudaError_t exl3_multiply_groups(cudaStream_t, const Exl3Shape&, const Exl3Groups&, Exl3Rotated, const Exl3Products&,
-                                 int) {
-  return cudaErrorNotSupported;
-}
-
 }  // namespace tandem::gpu::cuda

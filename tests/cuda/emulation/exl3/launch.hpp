@@ -1,4 +1,4 @@
-// Launches of translated kernels: what gpu/cuda/dependent.cuh declares, on a CPU, where one kernel ends before the
+// Launches of translated kernels: what gpu/cuda/exl3/launch.hpp declares, on a CPU, where one kernel ends before the
 // next.
 #pragma once
 
@@ -13,12 +13,10 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
-inline void begin_dependent() {}
-
 template <class... Parameters, class... Arguments>
 cudaError_t launch_dependent(cudaStream_t, const LaunchShape& shape, void (*kernel)(Parameters...),
                              const Arguments&... arguments) {
-  emulation::run({shape.grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes},
+  emulation::run({shape.grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes, shape.cluster},
                  [&] { kernel(static_cast<Parameters>(arguments)...); });
   return cudaSuccess;
 }

@@ -1,0 +1,229 @@
+// EXL3 products of many rows, from x to y: what the backend chooses, and each way by itself.
+//
+// Each figure is the median of graph replays over four sets of different weights. Operations are two a weight and row;
+// the limit is the matrix instruction alone, in the same run. `rotation` is the part before the products.
+#include "gpu/cuda/bench/chunk_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "gpu/cuda/bench/bench_kernels.hpp"
+#include "gpu/cuda/bench/card_limits.hpp"
+#include "gpu/cuda/exl3/exl3.hpp"
+
+namespace tandem::gpu::cuda::bench {
+namespace {
+
+constexpr std::size_t pool_bytes = std::size_t{2} << 30;
+constexpr int repeats = 5, calls = 4;
+constexpr std::int64_t rows_most = 2048, widest_x = 5120, widest_y = 16384, members_most = 4;
+constexpr int experts = 384, chosen = 6;  // of the model, and by each row
+constexpr std::int64_t uses_most = 2 * chosen * rows_most;
+constexpr std::uint16_t small_scale = 0x251F;  // 0.02 in fp16
+
+struct Case {
+  const char* name;
+  Exl3Shape shape;
+  int members;
+};
+
+constexpr Exl3Codebook mul1 = Exl3Codebook::mul1;
+constexpr Case cases[] = {{"wq_a", {5120, 1280, 5, mul1}, 1},       {"wq_b", {1280, 16384, 5, mul1}, 1},
+                          {"wkv", {5120, 512, 5, mul1}, 1},         {"wo_a", {4096, 1024, 5, mul1}, 4},
+                          {"wo_b", {4096, 5120, 5, mul1}, 1},       {"shared up", {5120, 1152, 5, mul1}, 2},
+                          {"shared down", {1152, 5120, 4, mul1}, 1}};
+
+// Random words to cut matrices from, scales, rows and room.
+struct Ground {
+  Stream& stream;
+  DeviceBlock pool, scales, x, y, rotated, undo;
+  CardLimits limits;
+
+  explicit Ground(Stream& on)
+      : stream(on),
+        pool(on, pool_bytes),
+        scales(on, widest_y * sizeof(std::uint16_t)),
+        x(on, rows_most * widest_x * sizeof(float)),
+        y(on, uses_most * widest_x * sizeof(float)),
+        rotated(on, uses_most * widest_x * sizeof(std::uint16_t)),
+        undo(on, uses_most * exl3_slices_max * sizeof(float)) {
+    if (!stream.is_sound()) return;
+    stream.check(fill_random(stream.handle(), pool.as<std::uint32_t>(), pool_bytes / sizeof(std::uint32_t)), "words");
+    send(scales, std::vector<std::uint16_t>(widest_y, small_scale));
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(rows_most * widest_x);
+    for (float& value : values) value = normal(random);
+    send(x, values);
+    limits = measure_limits(stream, pool);
+  }
+
+  template <class T>
+  void send(const DeviceBlock& block, const std::vector<T>& values) const {
+    stream.check(cudaMemcpy(block.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+                 "values of a measurement");
+  }
+  Exl3Matrix matrix(const Exl3Shape& shape, std::int64_t index) const {
+    const auto bytes = static_cast<std::size_t>(exl3_bytes(shape.inputs, shape.outputs, shape.bits));
+    const std::size_t slot = static_cast<std::size_t>(index) % (pool_bytes / bytes);
+    return {shape, pool.as<std::byte>() + slot * bytes, scales.as<void>(), scales.as<void>(), nullptr};
+  }
+  static Exl3Rows rows_at(float* data, int columns) { return {data, Exl3Element::f32, columns, columns, false}; }
+  Exl3Rotated rotation() const { return {rotated.as<void>(), undo.as<float>()}; }
+
+  // The members of call `index`, from row `first` on.
+  Exl3Set set(const Case& c, int rows, int index, int first = 0) const {
+    Exl3Set result;
+    result.count = c.members;
+    for (int i = 0; i < c.members; ++i) {
+      const std::int64_t y_row = std::int64_t{i} * rows + first;
+      result.members[i] = {matrix(c.shape, std::int64_t{index} * c.members + i),
+                           rows_at(x.as<float>() + std::int64_t{first} * c.shape.inputs, c.shape.inputs),
+                           rows_at(y.as<float>() + y_row * c.shape.outputs, c.shape.outputs)};
+    }
+    return result;
+  }
+};
+
+// Microseconds of one of `calls` calls.
+template <class Call>
+double time_us(const Ground& ground, const Call& call) {
+  const auto all = [&] {
+    for (int i = 0; i < calls; ++i) call(i);
+  };
+  return replay_ms(ground.stream, repeats, all) * 1e3 / calls;
+}
+
+void write_case(const Ground& ground, const Case& c, int rows, std::ostream& out) {
+  Stream& stream = ground.stream;
+  const auto whole = time_us(ground, [&](int i) {
+    stream.check(exl3_multiply_set(stream.handle(), ground.set(c, rows, i), rows, ground.rotation()), "chunk");
+  });
+  const auto rotation = time_us(ground, [&](int i) {
+    stream.check(exl3_rotate_set(stream.handle(), ground.set(c, rows, i), rows, ground.rotation()), "rotation");
+  });
+  const auto in_blocks = [&](int block_rows) {
+    return time_us(ground, [&](int i) {
+      const Exl3Set set = ground.set(c, rows, i);
+      stream.check(exl3_multiply_blocks(stream.handle(), set, ground.rotation(), rows, block_rows), "blocks");
+    });
+  };
+  const auto steps = time_us(ground, [&](int i) {
+    for (int first = 0; first < rows; first += exl3_rows_max) {
+      const int part = std::min(exl3_rows_max, rows - first);
+      stream.check(exl3_multiply_set(stream.handle(), ground.set(c, rows, i, first), part, ground.rotation()), "steps");
+    }
+  });
+  const double operations = 2.0 * c.shape.inputs * c.shape.outputs * c.members * rows;
+  const double rate = operations / whole * 1e6;
+  out << fmt::format(
+             "{:12} {} x {:5} x {:5} K={} {:5} rows {:9.1f} us  {:6.1f} TFLOP/s, {:4.1f} % of mma | rotation {:.1f}, "
+             "blocks of {} {:.1f}, of 64 {:.1f}, 64 rows at a time {:.1f} us\n",
+             c.name, c.members, c.shape.inputs, c.shape.outputs, c.shape.bits, rows, whole, rate / 1e12,
+             100 * rate / ground.limits.multiply, rotation, exl3_block_rows(c.shape),
+             in_blocks(exl3_block_rows(c.shape)), in_blocks(exl3_rows_max), steps)
+      << std::flush;
+}
+
+// One routing of a chunk's rows to their experts, as the plan leaves its lists: groups of at most `most` rows.
+struct Routing {
+  std::vector<Exl3Group> groups;
+  std::vector<std::int32_t> matrix_of_row, source_of_row;
+
+  Routing(int rows, int most) {
+    std::mt19937 random(7);
+    std::vector<std::vector<std::int32_t>> members(experts);
+    for (int row = 0; row < rows; ++row) {
+      std::set<std::size_t> mine;
+      while (mine.size() < chosen) mine.insert(random() % experts);
+      for (const std::size_t expert : mine) members[expert].push_back(row);
+    }
+    for (int expert = 0; expert < experts; ++expert) {
+      const auto& sources = members[static_cast<std::size_t>(expert)];
+      const auto count = static_cast<std::int32_t>(sources.size());
+      for (std::int32_t done = 0; done < count; done += most) {
+        groups.push_back(
+            {expert, static_cast<std::int32_t>(matrix_of_row.size()) + done, std::min(most, count - done)});
+      }
+      matrix_of_row.insert(matrix_of_row.end(), sources.size(), expert);
+      source_of_row.insert(source_of_row.end(), sources.begin(), sources.end());
+    }
+  }
+};
+
+// Gate and up (two tables) or down of one layer's experts.
+double time_experts(const Ground& ground, const Exl3Shape& shape, int rows, int tables, int most) {
+  const Routing routing(rows, most);
+  Stream& stream = ground.stream;
+  std::vector<Exl3Matrix> matrices;
+  for (int i = 0; i < experts * tables; ++i) matrices.push_back(ground.matrix(shape, i));
+  const DeviceBlock table(stream, matrices.size() * sizeof(Exl3Matrix)),
+      groups(stream, routing.groups.size() * sizeof(Exl3Group)),
+      matrix_of_row(stream, routing.matrix_of_row.size() * sizeof(std::int32_t)),
+      source_of_row(stream, routing.source_of_row.size() * sizeof(std::int32_t));
+  ground.send(table, matrices);
+  ground.send(groups, routing.groups);
+  ground.send(matrix_of_row, routing.matrix_of_row);
+  ground.send(source_of_row, routing.source_of_row);
+  Exl3Groups lists;
+  lists.table = table.as<Exl3Matrix>();
+  lists.second = tables == 2 ? table.as<Exl3Matrix>() + experts : nullptr;
+  lists.groups = groups.as<Exl3Group>();
+  lists.count = static_cast<std::int32_t>(routing.groups.size());
+  lists.rows_most = std::min(rows, most);
+  lists.matrix_of_row = matrix_of_row.as<std::int32_t>();
+  lists.source_of_row = source_of_row.as<std::int32_t>();
+  const int uses = rows * chosen;
+  const Exl3Rows x = Ground::rows_at(ground.x.as<float>(), shape.inputs);
+  float* y = ground.y.as<float>();
+  const Exl3Products products{Ground::rows_at(y, shape.outputs),
+                              Ground::rows_at(y + std::int64_t{uses} * shape.outputs, shape.outputs)};
+  return time_us(ground, [&](int) {
+    stream.check(exl3_rotate_groups(stream.handle(), shape, lists, x, uses, ground.rotation()), "rotation");
+    stream.check(exl3_multiply_groups(stream.handle(), shape, lists, ground.rotation(), products, uses), "experts");
+  });
+}
+
+void write_experts(const Ground& ground, int bits, int rows, std::ostream& out) {
+  const Exl3Shape up{5120, 1152, bits, mul1}, down{1152, 5120, bits, mul1};
+  for (const auto& [shape, tables] : {std::pair(up, 2), std::pair(down, 1)}) {
+    const double us = time_experts(ground, shape, rows, tables, exl3_group_rows_max);
+    const double before = time_experts(ground, shape, rows, tables, exl3_rows_max);
+    const double weights = 1.0 * experts * tables * shape.inputs * shape.outputs;
+    const double rate = 2.0 * rows * chosen * tables * shape.inputs * shape.outputs / us * 1e6;
+    const double of_decode = weights * bits / 8 / us * 1e6 / ground.limits.decode[static_cast<std::size_t>(bits)];
+    out << fmt::format(
+               "experts {:4} {} x {:5} x {:5} K={} {:5} rows {:9.1f} us  {:6.1f} TFLOP/s, {:4.1f} % of mma, {:4.1f} % "
+               "of "
+               "one decode | by the kernels of a step {:.1f} us\n",
+               tables == 2 ? "up" : "down", tables, shape.inputs, shape.outputs, bits, rows, us, rate / 1e12,
+               100 * rate / ground.limits.multiply, 100 * of_decode, before)
+        << std::flush;
+  }
+}
+
+}  // namespace
+
+Result<void> bench_chunks(const ChunkBenchOptions& options, std::ostream& out) {
+  auto stream = Stream::open(options.device);
+  if (!stream) return stream.error();
+  const Ground ground(**stream);
+  if (auto ok = (*stream)->wait(); !ok) return ok;
+  write_limits(out, ground.limits, false);
+  for (const int rows : options.rows) {
+    if (rows < 1 || rows > rows_most) {
+      return Error{ErrorCode::invalid_argument, "bench chunks", std::to_string(rows) + " rows", "1 to 2048"};
+    }
+    for (const Case& c : cases) write_case(ground, c, rows, out);
+    for (const int bits : {2, 3}) write_experts(ground, bits, rows, out);
+  }
+  return (*stream)->wait();
+}
+
+}  // namespace tandem::gpu::cuda::bench

@@ -1,0 +1,50 @@
+// Single instructions that the language has no name for, as named functions. The emulation of tests/cuda has its own
+// version of this file, of cluster.cuh and of launch.hpp; the kernels have no other assembly.
+#pragma once
+
+#include <cstdint>
+
+namespace tandem::gpu::cuda {
+
+// sum += A B, m16n8k16 of fp16 with fp32 sums. Lane 4g + p holds of A rows g, g + 8 and columns 2p, 2p + 1, 2p + 8,
+// 2p + 9; of B the same rows of column g; of the sums rows g, g + 8 and columns 2p, 2p + 1.
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                             std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Starts copying 16 bytes to shared memory; zeros if they are not there, when `global` is not read.
+__device__ __forceinline__ void copy_async(void* shared, const void* global, bool is_there) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const int bytes = is_there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(address), "l"(global), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// This thread's copies since the last call are one stage, which may be empty.
+__device__ __forceinline__ void end_copy_stage() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits for all stages but the newest `left`.
+template <int left>
+__device__ __forceinline__ void wait_for_copy_stages() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+}
+
+// A load of what is read once: it does not stay in the first-level cache.
+__device__ __forceinline__ uint4 load_once(const uint4* address) {
+  uint4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(address));
+  return value;
+}
+
+}  // namespace tandem::gpu::cuda
