@@ -2,8 +2,8 @@
 //
 // Shapes   iq [T, heads * dim], heads 32, dim 128; weights [T, heads]; keys are X4 records, up to 1 M a row.
 // Work     a block is one row and 128 keys, a thread owns one key: in registers if keys are X4 records of 128
-// dimensions,
-//          else the block decodes them to shared memory, transposed.
+//          dimensions (many rows of those: index_score_tile.cu), else the block decodes them to shared memory,
+//          transposed.
 // Order    each dot product is one chain over the dimensions, the sum over heads ascends: the CPU backend's bits.
 // Bytes    68 a key and row in, 4 out.
 // Limit    2 * heads * dim FP32 operations a key and row: 8 K, so some 6 G keys/s.
@@ -19,12 +19,6 @@ namespace {
 
 constexpr int threads = 128;  // keys of a block
 constexpr int head_step = 4;  // heads whose dot products run side by side
-
-__device__ bool is_candidate(const IndexSource& row, std::int64_t entry, int block_size) {
-  if (row.candidates == nullptr) return true;
-  const std::int64_t block = entry / block_size;
-  return (row.candidates[block / 64] >> (block % 64) & 1U) != 0;
-}
 
 // Decodes `count` keys from entry `first` on into keys [dim, threads].
 template <RecordFormat format>
@@ -195,6 +189,7 @@ cudaError_t launch(cudaStream_t stream, const IndexWork& work) {
 }  // namespace
 
 cudaError_t score_entries(cudaStream_t stream, const IndexWork& work) {
+  if (are_tiles(work)) return score_tiles(stream, work);
   if (is_wide(work)) return launch_wide(stream, work);
   switch (work.format) {
     case RecordFormat::f32:

@@ -11,7 +11,7 @@ namespace {
 
 // Of the device backend.
 constexpr std::int64_t device_score_floats = std::int64_t{16} << 20;  // score_budget of the indexer
-constexpr std::int64_t device_linear_rows = 64;                       // rows rotated at a time for an EXL3 matrix
+constexpr std::int64_t device_linear_rows = 2048;                     // rows rotated at a time for an EXL3 matrix
 constexpr std::int64_t device_split_heads = 1024;                     // rows x heads of attention in many blocks
 constexpr std::int64_t device_split_keys = 1024;                      // keys of such a row, at most
 constexpr std::int64_t device_slices = 8;                             // scales of a rotated row

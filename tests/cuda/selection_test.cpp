@@ -104,6 +104,7 @@ struct IndexCase {
   int heads, dim, topk, block, blocks;
   std::vector<std::int32_t> visible;
   bool ties = false;
+  bool alternates = false;  // every five rows belong to the other of two sequences
 };
 
 // Runs a publishing layer and then one that obeys the candidates; compares choices, counts and masks.
@@ -111,7 +112,7 @@ void check_index(const IndexCase& test, RecordFormat format) {
   Random random(22);
   const auto rows = static_cast<std::int64_t>(test.visible.size());
   const int most = *std::max_element(test.visible.begin(), test.visible.end());
-  const Cache cache(random, format, test.dim, most);
+  const Cache first(random, format, test.dim, most), second(random, format, test.dim, most);
   const std::int64_t words = (most / test.block + 1 + 63) / 64;
   Floats iq = random.activations(rows * test.heads * test.dim), weights = random.activations(rows * test.heads);
   if (test.ties) weights.assign(weights.size(), 0.0F);
@@ -124,6 +125,7 @@ void check_index(const IndexCase& test, RecordFormat format) {
     std::vector<IndexRow> plain(test.visible.size()), on_device(test.visible.size());
     for (std::size_t t = 0; t < plain.size(); ++t) {
       const auto row = static_cast<std::int64_t>(t);
+      const Cache& cache = test.alternates && t / 5 % 2 == 1 ? second : first;
       std::uint64_t* mask = masks.data() + row * words;
       auto* device_mask = device_masks.tensor().row<std::uint64_t>(row);
       plain[t] = {cache.plain,
@@ -214,6 +216,16 @@ BOOST_AUTO_TEST_CASE(chosen_entries_and_published_blocks_equal_the_cpu) {
   check_index({5, 32, 16, 8, 4, {1, 15, 16, 17, 18, 64, 65, 200, 700}}, RecordFormat::x4);
   check_index({32, 128, 512, 8, 40, {511, 512, 513, 5000, 4097}}, RecordFormat::x4);
   check_index({8, 128, 16, 8, 4, {0, 40, 129}}, RecordFormat::f32);
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_a_chunk_choose_what_the_cpu_chooses) {
+  if (!has_device()) return;
+  std::vector<std::int32_t> visible;
+  for (int row = 0; row < 37; ++row) visible.push_back(row < 5 ? 3 * row : 100 + 7 * row);
+  check_index({32, 128, 16, 8, 4, visible}, RecordFormat::x4);
+  check_index({8, 128, 16, 8, 4, visible, true}, RecordFormat::x4);
+  check_index({16, 128, 64, 8, 9, visible, false, true}, RecordFormat::x4);
+  check_index({8, 128, 512, 8, 40, std::vector<std::int32_t>(16, 1500)}, RecordFormat::x4);
 }
 
 BOOST_AUTO_TEST_CASE(equal_scores_go_to_the_lower_entry) {

@@ -70,6 +70,14 @@ bool is_one_kind(const Exl3Set& set) {
   return exl3_accepts(shape);
 }
 
+// Groups of many rows are few, and a block that finds nothing to do still takes its time: some two blocks a
+// multiprocessor look for them.
+Matrices few_seekers(const Exl3Shape& shape, Matrices matrices) {
+  constexpr int blocks = 264;
+  const int seekers = blocks / (shape.outputs / exl3_block * matrices.depth);
+  return {std::clamp(seekers, 1, matrices.count), matrices.depth};
+}
+
 ProductJob job_of_rotated(const Exl3Set& set, Exl3Rotated rotated, int rows) {
   ProductJob job;
   std::copy_n(set.members, set.count, job.members);
@@ -155,6 +163,7 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
   job.tables[0] = groups.table;
   job.tables[1] = groups.second;
   job.groups = groups.groups;
+  job.group_count = groups.count;
   job.rotated = rotated;
   job.y[0] = products.y;
   job.y[1] = products.second_y;
@@ -167,7 +176,7 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
     job.rows_least = bounds[i - 1] + 1;
     job.rows_most = std::min(groups.rows_most, bounds[i]);
     job.block_rows = !is_chunk ? 0 : i == 1 ? chunk_rows_small : exl3_block_rows(shape);
-    error = launch(stream, shape, split, job, matrices);
+    error = launch(stream, shape, split, job, i == 1 ? matrices : few_seekers(shape, matrices));
   }
   return error;
 }

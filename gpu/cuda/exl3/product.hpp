@@ -14,9 +14,11 @@ struct ProductJob {
   // When `groups` is null blockIdx.y is the member; its rotated rows lie behind those of the members before. blockIdx.z
   // counts pieces of exl3_rows_max rows, which share nothing.
   Exl3Member members[exl3_members_max];
-  // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y].
+  // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y]; where the grid has fewer,
+  // blocks of product_chunk.cuh take more than one.
   const Exl3Matrix* tables[2] = {};
   const Exl3Group* groups = nullptr;
+  std::int32_t group_count = 0;
   Exl3Rows y[2];                // of the tables
   std::int32_t table_rows = 0;  // rotated rows of one table
   bool rotates = false;         // true: the kernel rotates rows of x itself; false: `rotated` holds them

@@ -44,6 +44,7 @@ struct ChunkMemory {
     __align__(16) float sums[rows * partial_stride];
   };
   float undo[exl3_slices_max][rows];
+  bool is_taken[threads];  // of the groups that the block may have to take, its own
 };
 
 // The input groups in the order of additions: chain after chain of every slice, and where chains and slices end.
@@ -312,29 +313,46 @@ __device__ __forceinline__ void multiply_chunk(const ProductJob& job, const Prod
   }
 }
 
-// blockIdx.x: column blocks, then blocks of rows; y and z: matrices, as in the other kernels.
+// The product of member or group `index`, if it is this launch's and has rows for this block.
 template <int bits, Exl3Codebook codebook, int row_warps>
-__global__ void __launch_bounds__(64 * row_warps, 4 / row_warps)
-    product_chunk_kernel(const __grid_constant__ ProductJob job) {
+__device__ __forceinline__ void multiply_part(const ProductJob& job, int index, ChunkMemory<row_warps>& memory) {
   constexpr int block_rows = 32 * row_warps, half_full = 2;
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto& memory = *reinterpret_cast<ChunkMemory<row_warps>*>(shared_bytes);
   const int block = static_cast<int>(blockIdx.x) % job.column_blocks;
   const int row = static_cast<int>(blockIdx.x) / job.column_blocks * block_rows;
-  ProductPart part = part_of(job, bits, codebook);
+  ProductPart part = part_of(job, index, bits, codebook);
   part.first += row;
   part.row += row;
   part.rows = min(part.rows - row, block_rows);
-  if (part.rows <= 0) {
-    wait_for_earlier_kernels();  // who finishes before them would let the next kernel overtake them
-    return;
-  }
-  let_next_kernel_start();
+  if (part.rows <= 0) return;
   if (row_warps == 2 && part.rows <= 8 * half_full * row_warps) {
     multiply_chunk<bits, codebook, row_warps, half_full>(job, part, block, memory);
   } else {
     multiply_chunk<bits, codebook, row_warps, 4>(job, part, block, memory);
   }
+}
+
+// blockIdx.x: column blocks, then blocks of rows; y and z: matrices, as in the other kernels. Groups that only few
+// launches have, those of many rows, are looked for by few blocks.
+template <int bits, Exl3Codebook codebook, int row_warps>
+__global__ void __launch_bounds__(64 * row_warps, 4 / row_warps)
+    product_chunk_kernel(const __grid_constant__ ProductJob job) {
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  auto& memory = *reinterpret_cast<ChunkMemory<row_warps>*>(shared_bytes);
+  const int count = job.groups == nullptr ? static_cast<int>(gridDim.y) : job.group_count;
+  const int stride = static_cast<int>(gridDim.y), thread = static_cast<int>(threadIdx.x);
+  let_next_kernel_start();
+  for (int first = blockIdx.y; first < count; first += stride * ChunkMemory<row_warps>::threads) {
+    const int own = first + thread * stride;
+    memory.is_taken[thread] = own < count && part_of(job, own, bits, codebook).rows > 0;
+    __syncthreads();
+    for (int i = 0; i < ChunkMemory<row_warps>::threads && first + i * stride < count; ++i) {
+      if (!memory.is_taken[i]) continue;
+      multiply_part<bits, codebook, row_warps>(job, first + i * stride, memory);
+      __syncthreads();  // the next one has rows and weights of its own
+    }
+    __syncthreads();
+  }
+  wait_for_earlier_kernels();  // who finishes before them would let the next kernel overtake them
 }
 
 }  // namespace tandem::gpu::cuda

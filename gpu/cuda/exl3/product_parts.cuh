@@ -45,14 +45,15 @@ struct Place {
   int end = 0;
 };
 
-__device__ __forceinline__ ProductPart part_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
+// The part that member or group `index` is; no rows if it belongs to another launch.
+__device__ __forceinline__ ProductPart part_of(const ProductJob& job, int index, int bits, Exl3Codebook codebook) {
   if (job.groups == nullptr) {
-    const Exl3Matrix& matrix = job.members[blockIdx.y].matrix;
+    const Exl3Matrix& matrix = job.members[index].matrix;
     const std::int32_t row = static_cast<std::int32_t>(blockIdx.z) * exl3_rows_max;
-    const std::int32_t first = static_cast<std::int32_t>(blockIdx.y) * job.rows_most + row;
+    const std::int32_t first = index * job.rows_most + row;
     return {matrix.words, matrix.svh, matrix.bias, first, job.rows_most - row, row};
   }
-  const Exl3Group group = job.groups[blockIdx.y];
+  const Exl3Group group = job.groups[index];
   if (group.rows < job.rows_least || group.rows > job.rows_most) return {};
   const Exl3Matrix& matrix = job.tables[blockIdx.z][group.matrix];
   if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
@@ -80,7 +81,8 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
 __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
   constexpr int groups_a_block = exl3_block / exl3_group;
   const int slice = static_cast<int>(blockIdx.x) % job.slices;
-  return {first_rows_of(part_of(job, bits, codebook), exl3_rows_max), static_cast<int>(blockIdx.x) / job.slices, slice,
+  return {first_rows_of(part_of(job, static_cast<int>(blockIdx.y), bits, codebook), exl3_rows_max),
+          static_cast<int>(blockIdx.x) / job.slices, slice,
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice),
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice + 1)};
 }
