@@ -14,9 +14,10 @@
 //          from the second-level cache; y once. 148 KB of shared memory a block, 90 KB one of 64 rows.
 // Limit    by count, not measured. Clocks of a Hopper multiprocessor for 128 x 128 sums and 16 inputs: 192 for 128
 //          matrix instructions (632 TFLOP/s are one in 6 clocks a quarter); 256 for shared memory (8 warps load 6 x 512
-//          bytes each, 4 KB of weights and 4 KB of rows are written, 128 bytes a clock). Issue slots of a quarter: 32
-//          matrix instructions, 72 of decode (2,048 weights, 4.5 instructions for 32), 16 loads and stores, at most 32
-//          additions (where every chain is one group): 152. So shared memory is the limit, at 3/4 of the rate of the
+//          bytes each, 4 KB of weights and 4 KB of rows are written, 128 bytes a clock); 8 (K + 1) for the words, which
+//          come through the same unit as 4 lines a load. Issue slots of a quarter: 32 matrix instructions, 72 of decode
+//          (2,048 weights, 4.5 instructions for 32), 16 loads and stores, at most 32 additions (where every chain is
+//          one group): 152. So the first-level memory is the limit, at K = 5 (304 clocks) with 63 % of the rate of the
 //          matrix instruction; what barriers and waits take comes off.
 //          Blocks of 64 rows decode twice as often: 144 slots of decode beside 192 clocks of matrix instructions. They
 //          are for groups of few rows, and for cards whose blocks have 99 KB, where a matrix instruction is slower.
