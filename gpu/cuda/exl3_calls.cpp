@@ -8,9 +8,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::size_t piece_bytes = 16;
-// Rows of one product: enough to decode each weight once for 128 of them everywhere on a card; their rotated form takes
-// 2 bytes an input, 84 MB for four matrices of 5,120 inputs.
-constexpr std::int64_t rows_most = 2048;
+constexpr std::int64_t rows_most = exl3_linear_rows_max;
 
 Exl3Codebook codebook_of(exl3::Codebook codebook) {
   switch (codebook) {

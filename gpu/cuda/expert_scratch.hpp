@@ -8,9 +8,9 @@
 //                            2 * U * (D / 2 + 8)                        x rotated for gate and up
 //                            U * I + S * U * D + U * (K / 2 + 8)        h, products, h rotated
 //           other formats  U and 3 numbers a tile; h U * I, twice with Q8; products S * U * D
-//   branch  shared expert  3 * T * I, 4 * T * I with Q8; S * T * D; 64 rotated rows for each of 2 matrices
+//   branch  shared expert  3 * T * I, 4 * T * I with Q8; S * T * D; T rotated rows for each of 2 matrices
 //
-// At full size on two ranks, 1,024 rows, 6 slots, D 5120, I 1152: the stream takes 225 MB, the branch 36 MB.
+// At full size on two ranks, 1,024 rows, 6 slots, D 5120, I 1152: the stream takes 225 MB, the branch 56 MB.
 #pragma once
 
 #include <algorithm>
@@ -94,7 +94,7 @@ inline std::size_t routed_scratch(const ExpertShape& shape, std::int64_t rows) {
     if (shape.q8) kept.take(uses, shape.inter);
     return kept.bytes();
   }
-  kept.take(uses).take(uses).take(uses).take(3 * tiles_of(uses, shape.experts, exl3_rows_max));
+  kept.take(uses).take(uses).take(uses).take(3 * tiles_of(uses, shape.experts, exl3_group_rows_max));
   kept.take(uses, shape.inter).take(uses, shape.inter);
   ScratchSum raising = kept, lowering = kept;
   raising.take_rotated(2 * uses, shape.width);
@@ -104,7 +104,7 @@ inline std::size_t routed_scratch(const ExpertShape& shape, std::int64_t rows) {
 
 inline std::size_t shared_scratch(const ExpertShape& shape, std::int64_t rows) {
   if (shape.shared_inter == 0) return 0;
-  const std::int64_t rotated = std::min<std::int64_t>(rows, exl3_rows_max), inter = shape.shared_inter;
+  const std::int64_t rotated = std::min<std::int64_t>(rows, exl3_linear_rows_max), inter = shape.shared_inter;
   ScratchSum sum;
   sum.take(rows, inter).take(rows, inter).take(rows, inter).take(shape.slices * rows, shape.width);
   if (shape.shared_q8) sum.take(rows, inter);

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "gpu/cuda/exl3/layout.hpp"
 #include "gpu/cuda/expert_scratch.hpp"
 #include "gpu/exl3/form.hpp"
 
@@ -11,7 +12,6 @@ namespace {
 
 // Of the device backend.
 constexpr std::int64_t device_score_floats = std::int64_t{16} << 20;  // score_budget of the indexer
-constexpr std::int64_t device_linear_rows = 2048;                     // rows rotated at a time for an EXL3 matrix
 constexpr std::int64_t device_split_heads = 1024;                     // rows x heads of attention in many blocks
 constexpr std::int64_t device_split_keys = 1024;                      // keys of such a row, at most
 constexpr std::int64_t device_slices = 8;                             // scales of a rotated row
@@ -40,7 +40,7 @@ std::int64_t ScratchMeter::floats_of(const Tensor& x, const Linear& weight, Line
   if (weight.format != WeightFormat::exl3) return 0;
   const std::int64_t inputs = exl3::padded_side(weight.k);
   if (!is_device_) return x.rows * inputs;
-  return std::min(x.rows, device_linear_rows) * (inputs / 2 + device_slices);
+  return std::min<std::int64_t>(x.rows, cuda::exl3_linear_rows_max) * (inputs / 2 + device_slices);
 }
 
 void ScratchMeter::linear(const Tensor& x, const Linear& weight, LinearMode mode) {

@@ -25,6 +25,9 @@ inline constexpr int exl3_bits_max = 8;
 inline constexpr int exl3_rows_max = 64;         // rows that one block of a step's kernels takes
 inline constexpr int exl3_group_rows_max = 128;  // rows of a group
 inline constexpr int exl3_chunk_rows_max = 1 << 20;
+// Rows of one product of a Linear: enough to decode each weight once for 128 of them everywhere on a card; their
+// rotated form takes 2 bytes an input, 84 MB for four matrices of 5,120 inputs.
+inline constexpr int exl3_linear_rows_max = 2048;
 inline constexpr int exl3_inputs_max = 16384;
 inline constexpr int exl3_slices_max = 8;  // the portable size of a thread block cluster
 
