@@ -31,6 +31,34 @@ void Ops::mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& nor
   rmsnorm(u, *norm.weight, norm.eps, norm.round, y);
 }
 
+void Ops::finish_rows(std::span<const RowFinish> all) {
+  for (const RowFinish& one : all) {
+    const bool round = one.norm.round;
+    if (one.norm.weight != nullptr) rmsnorm(one.x, *one.norm.weight, one.norm.eps, round, one.y);
+    if (one.factor != 1) scale(one.y, one.factor, round);
+    if (one.rope.pairs > 0) rope(one.y, one.heads, one.positions, one.rope, false, round);
+    if (one.quantises_x4) quantise_x4(one.y);
+    if (!one.rings.empty()) write_window(one.y, one.rings, one.positions);
+    if (!one.entries.empty()) write_entries(one.y, one.caches, one.entries);
+  }
+}
+
+void Ops::end_site(const SiteEnd& end) {
+  sum_blocks(end.parts, end.round, end.sum);
+  mhc_expand(end.streams, end.sum, end.mix, end.round);
+}
+
+void Ops::end_site(const SiteEnd& end, const SiteInput& next) {
+  end_site(end);
+  mhc_input(end.streams, next.pre, next.norm, next.u, next.y);
+}
+
+void Ops::rotated_attention(const AttentionCall& call, const AttentionAngles& angles) {
+  rope(call.q, call.heads, angles.positions, angles.rope, false, call.bf16);
+  attention(call);
+  rope(call.out, call.heads, angles.positions, angles.rope, true, call.bf16);
+}
+
 bool Ops::gather(Communicator&, const Tensor&, const Tensor&) {
   return false;
 }

@@ -118,6 +118,45 @@ struct RmsNorm {
   bool round = true;
 };
 
+// What becomes of the rows of x before anybody else reads them, in this order: norm, factor, rotation, X4, record.
+struct RowFinish {
+  Tensor x;
+  RmsNorm norm;      // without a weight: none, and y is x itself; `round` holds for factor and rotation too
+  Tensor y;          // holds the finished rows
+  float factor = 1;  // 1: none
+  // Rotation of the last channels of every head by the angle of positions[t]; none without pairs.
+  int heads = 1;
+  std::span<const std::int64_t> positions;
+  RopeView rope;
+  bool quantises_x4 = false;
+  // Row t is also written as record positions[t] of rings[t], or as entry entries[t] of caches[t].
+  std::span<const RecordRing> rings;
+  std::span<const PagedRecords> caches;
+  std::span<const std::int32_t> entries;
+};
+
+// The angles of the rows of an attention.
+struct AttentionAngles {
+  std::span<const std::int64_t> positions;
+  RopeView rope;
+};
+
+// The end of a site: its sublayer's result in parts, and the streams that take it.
+struct SiteEnd {
+  Tensor streams;
+  Tensor parts;  // blocks of streams.rows rows, to be added in their order
+  HcMix mix;
+  bool round = true;
+  Tensor sum;  // [T, D], holds the sum of the parts afterwards
+};
+
+// The input of the site behind that one; `u` is memory for it as in mhc_input.
+struct SiteInput {
+  Tensor pre;
+  RmsNorm norm;
+  Tensor u, y;
+};
+
 // One row copied inside the backend's memory.
 struct RowMove {
   const float* from = nullptr;
@@ -181,6 +220,8 @@ class Ops {
   virtual void partial_linear(const Tensor& x, const PartialLinear& weight, LinearMode mode, Tensor y) = 0;
   // y = x * rsqrt(mean(x^2) + eps) * w, one rounding at the end if `round`.
   virtual void rmsnorm(const Tensor& x, const DenseF32& w, double eps, bool round, Tensor y) = 0;
+  // Finishes the rows of several tensors of which none depends on another one.
+  virtual void finish_rows(std::span<const RowFinish> all);
   // Rounds to bf16 in place.
   virtual void round_bf16(Tensor x) = 0;
 
@@ -193,6 +234,9 @@ class Ops {
   virtual void mhc_input(const Tensor& streams, const Tensor& pre, const RmsNorm& norm, Tensor u, Tensor y);
   // S_k <- post_k y + sum_j comb[j][k] S_j, in place, rounded if `round`.
   virtual void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) = 0;
+  // sum = sum_blocks of the parts, then mhc_expand with it; and the same with the mhc_input that follows.
+  virtual void end_site(const SiteEnd& end);
+  virtual void end_site(const SiteEnd& end, const SiteInput& next);
   // out = mean over streams, rounded if `round` (DSpark tap).
   virtual void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) = 0;
 
@@ -213,6 +257,9 @@ class Ops {
                          Tensor z) = 0;
 
   virtual void attention(const AttentionCall& call) = 0;
+  // The same for q before its rotation: q turns on the way in, and is undefined afterwards; out turns back. Both are
+  // rounded if call.bf16.
+  virtual void rotated_attention(const AttentionCall& call, const AttentionAngles& angles);
   virtual void index_select(const IndexCall& call) = 0;
 
   // s = sqrt(softplus(x gate^T / temperature)); the best k of s + bias; weights s / (sum + 1e-20) * scaling. FP32

@@ -23,6 +23,13 @@ struct KeySource {
   std::int64_t selected_most = 0;
 };
 
+// Angles of all rows; pairs == 0: nothing is rotated.
+struct RowAngles {
+  const std::int64_t* positions = nullptr;
+  const float *cos = nullptr, *sin = nullptr;
+  int pairs = 0;
+};
+
 struct AttendCall {
   Tensor q;
   const KeySource* rows;
@@ -31,9 +38,10 @@ struct AttendCall {
   RecordFormat window_format, entry_format;
   bool round;
   Tensor out;
-  // For attend_split: no row has more keys, and a place for its scores.
+  // For attend_split: no row has more keys, a place for its scores, and how q turns on the way in and out turns back.
   std::int64_t keys_most;
   Tensor scores;  // [T * heads, keys_most]
+  RowAngles angles;
 };
 
 inline constexpr int attention_dim_max = 512;

@@ -13,6 +13,7 @@
 // Plain    gpu/cpu/attention_ops.cpp; the test is bit equality.
 #include <cfloat>
 
+#include "gpu/cuda/angle.cuh"
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/key_tile.cuh"
@@ -33,6 +34,13 @@ __device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& f
   return keys.pool + at * bytes_of_record(formats.entry, wide_dim);
 }
 
+// Channel `channel` of a lane whose neighbour has the partner; whole warps.
+__device__ float turned(const RowAngle& angle, int channel, float own, bool inverse, bool round) {
+  const float other = __shfl_xor_sync(full_warp, own, 1);
+  const float value = rotated(angle, channel, wide_dim, own, other, inverse);
+  return is_rotated(angle, channel, wide_dim) ? rounded(value, round) : own;
+}
+
 // ---- scores ----
 
 constexpr int score_warps = 8;  // heads of a block
@@ -40,6 +48,12 @@ constexpr int score_keys = 16;  // keys of a block: few, because a block waits f
 constexpr int score_threads = score_warps * warp_size;
 constexpr int keys_abreast = 4;  // dots of a half-warp side by side
 constexpr int wide_pairs = wide_dim / (2 * lanes);
+
+// Rotates channels 16 i .. 16 i + 15 of the query.
+__device__ void turn_query(const RowAngle& angle, int i, bool round, float& q) {
+  if (!is_rotated(angle, i * lanes + lanes - 1, wide_dim)) return;
+  q = turned(angle, i * lanes + static_cast<int>(threadIdx.x) % lanes, q, false, round);
+}
 
 // scores[t] of one head for the tile's keys; a half-warp takes every other group of four.
 __device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* tile, int stride, int count, float scale,
@@ -80,9 +94,12 @@ __global__ void __launch_bounds__(score_threads) score_keys_kernel(AttendCall ca
   const int number = static_cast<int>(blockIdx.z) * score_warps + static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t head = number < call.heads ? number : call.heads - 1;
   const float* query = row_of(call.q, blockIdx.x) + head * wide_dim;
+  const RowAngle angle = angle_of_row(call.angles, blockIdx.x);
   float q[2 * wide_pairs];
 #pragma unroll
   for (int i = 0; i < 2 * wide_pairs; ++i) q[i] = query[i * lanes + static_cast<int>(threadIdx.x) % lanes];
+#pragma unroll
+  for (int i = 0; i < 2 * wide_pairs; ++i) turn_query(angle, i, call.round, q[i]);
   __syncthreads();
   const int in_window = static_cast<int>(max(std::int64_t{0}, min(keys.window_count - first, std::int64_t{count})));
   decode_keys(places, formats, in_window, count, shape, tile);
@@ -260,8 +277,15 @@ __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall ca
   if (number >= call.heads) return;
   float* to = row_of(call.out, blockIdx.x) + head * wide_dim + static_cast<std::int64_t>(blockIdx.z) * slice_channels;
   const int column = lane / lanes * 2 * lanes + lane % lanes;
-  to[column] = rounded(factor * out[0], call.round);
-  to[column + lanes] = rounded(factor * out[1], call.round);
+  float results[2] = {rounded(factor * out[0], call.round), rounded(factor * out[1], call.round)};
+  const RowAngle angle = angle_of_row(call.angles, blockIdx.x);
+  const int channel = static_cast<int>(blockIdx.z) * slice_channels + column;
+  if (is_rotated(angle, static_cast<int>(blockIdx.z + 1) * slice_channels - 1, wide_dim)) {
+    results[0] = turned(angle, channel, results[0], true, call.round);
+    results[1] = turned(angle, channel + lanes, results[1], true, call.round);
+  }
+  to[column] = results[0];
+  to[column + lanes] = results[1];
 }
 
 bool is_quantised(RecordFormat format) {

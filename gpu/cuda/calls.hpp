@@ -15,7 +15,11 @@ void partial_linear(CudaContext& context, const Tensor& x, const PartialLinear& 
                     const Tensor& y);
 void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection& hc, const ModelConfig& config,
              const HcMix& out);
-void attention(CudaContext& context, const AttentionCall& call);
+// `angles` may be null: then q comes rotated.
+void attention(CudaContext& context, const AttentionCall& call, const AttentionAngles* angles);
+// Whether one launch finishes them.
+bool is_finish(std::span<const RowFinish> all);
+void finish_rows(CudaContext& context, std::span<const RowFinish> all);
 void index_select(CudaContext& context, const IndexCall& call);
 
 struct RouteCall {

@@ -7,9 +7,15 @@
 // Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows.
 // Bytes    W once per block of rows, x once per block of outputs (from the second-level cache).
 // Limit    the chain of K / 16 dependent multiply-adds: 2.6 us at 20480 on a Hopper card.
+// Then     the last block of a row may go on with its products: the coefficients of the mix, the choice of experts.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
+#include <type_traits>
+
 #include "gpu/cuda/chain_product.hpp"
+#include "gpu/cuda/choice.cuh"
 #include "gpu/cuda/dependent.cuh"
+#include "gpu/cuda/last_block.cuh"
+#include "gpu/cuda/mix_split.cuh"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
@@ -101,8 +107,39 @@ struct ChainTile {
   }
 };
 
-template <WeightFormat format, int outputs, int rows, int piece>
-__global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::threads)) chain_kernel(ChainCall call) {
+// What the last block of a group of rows does with their products.
+struct Nothing {};
+
+struct SplitMix {
+  MixCall call;
+  unsigned* tickets;
+
+  __device__ void operator()(std::int64_t first, int count, unsigned char*) const {
+    const int warp = static_cast<int>(threadIdx.x) / warp_size;
+    if (warp >= count) return;
+    call.mult == 4 ? split_row<4>(call, first + warp) : split_row<0>(call, first + warp);
+  }
+};
+
+struct ChooseExperts {
+  RouteWork work;
+  unsigned* tickets;
+
+  // The scores take the place of the staged pieces.
+  __device__ void operator()(std::int64_t first, int count, unsigned char* shared) const {
+    auto* scores = reinterpret_cast<float*>(shared);
+    const int experts = static_cast<int>(work.products.cols), warp = static_cast<int>(threadIdx.x) / warp_size;
+    for (int i = threadIdx.x; i < count * experts; i += blockDim.x) {
+      scores[i] = score_of(work, first + i / experts, i % experts);
+    }
+    __syncthreads();
+    if (warp < count) choose_in_warp(work, first + warp, scores + warp * experts);
+  }
+};
+
+template <WeightFormat format, int outputs, int rows, int piece, class Then>
+__global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::threads))
+    chain_kernel(ChainCall call, Then then) {
   begin_dependent();
   extern __shared__ __align__(16) unsigned char shared[];
   using Tile = ChainTile<format, outputs, rows, piece>;
@@ -119,26 +156,39 @@ __global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::thre
   }
   sum = add_lanes(sum);
   const std::int64_t output = tile.first_output + o, row = tile.first_row + r;
-  if (threadIdx.x % lanes != 0 || pair >= outputs * rows || row >= call.x.rows) return;
-  if (output < call.w.n) {
+  const bool is_mine = threadIdx.x % lanes == 0 && pair < outputs * rows && row < call.x.rows;
+  if (is_mine && output < call.w.n) {
     row_of(call.y, row)[output] = rounded(sum, call.round);
-  } else if (output == call.w.n && call.squares.rows > 0) {
+  } else if (is_mine && output == call.w.n && call.squares.rows > 0) {
     row_of(call.squares, row)[0] = sum;
+  }
+  if constexpr (!std::is_same_v<Then, Nothing>) {
+    if (!is_last_block(then.tickets + blockIdx.y, gridDim.x)) return;
+    const std::int64_t left = call.x.rows - tile.first_row;
+    then(tile.first_row, static_cast<int>(left < rows ? left : rows), shared);
   }
 }
 
-template <WeightFormat format, int outputs, int rows, int piece>
-cudaError_t launch(cudaStream_t stream, const ChainCall& call) {
+template <WeightFormat format, int outputs, int rows, int piece, class Then>
+cudaError_t launch(cudaStream_t stream, const ChainCall& call, const Then& then) {
   using Tile = ChainTile<format, outputs, rows, piece>;
-  const auto kernel = chain_kernel<format, outputs, rows, piece>;
+  static_assert(Tile::threads >= rows * warp_size, "a warp chooses for a row");
+  static_assert(Tile::shared_bytes >= rows * choice_experts_max * static_cast<int>(sizeof(float)),
+                "scores of all rows");
+  const auto kernel = chain_kernel<format, outputs, rows, piece, Then>;
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
   if (status != cudaSuccess) return status;
   const std::int64_t wanted = call.w.n + (call.squares.rows > 0 ? 1 : 0);
   const dim3 grid(static_cast<unsigned>((wanted + outputs - 1) / outputs),
                   static_cast<unsigned>((call.x.rows + rows - 1) / rows));
-  return launch_dependent(stream, {grid, Tile::threads, 1, Tile::shared_bytes},
-                          chain_kernel<format, outputs, rows, piece>, call);
+  return launch_dependent(stream, {grid, Tile::threads, 1, Tile::shared_bytes}, kernel, call, then);
+}
+
+template <class Then>
+cudaError_t launch_bf16(cudaStream_t stream, const ChainCall& call, const Then& then) {
+  if (call.x.rows == 1) return launch<WeightFormat::bf16, 8, 1, 1024>(stream, call, then);
+  return launch<WeightFormat::bf16, 8, 4, 512>(stream, call, then);
 }
 
 }  // namespace
@@ -152,11 +202,29 @@ bool is_chain(const Tensor& x, const Linear& weight) {
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call) {
   if (call.format == WeightFormat::f32) {
     const bool is_wide = call.x.rows >= chain_rows_many && call.squares.rows == 0;
-    return is_wide ? launch<WeightFormat::f32, 8, 4, 512>(stream, call)
-                   : launch<WeightFormat::f32, 1, 1, 2560>(stream, call);
+    return is_wide ? launch<WeightFormat::f32, 8, 4, 512>(stream, call, Nothing{})
+                   : launch<WeightFormat::f32, 1, 1, 2560>(stream, call, Nothing{});
   }
-  if (call.x.rows == 1) return launch<WeightFormat::bf16, 8, 1, 1024>(stream, call);
-  return launch<WeightFormat::bf16, 8, 4, 512>(stream, call);
+  return launch_bf16(stream, call, Nothing{});
+}
+
+bool is_chain_mix(const ChainCall& call) {
+  return call.format == WeightFormat::f32 && call.squares.rows > 0 && call.x.rows < chain_rows_many &&
+         call.x.rows <= ticket_rows_most;
+}
+
+cudaError_t chain_mix(cudaStream_t stream, const ChainCall& call, const MixCall& mix, unsigned* tickets) {
+  if (mix.mult > mhc_streams_max) return cudaErrorNotSupported;
+  return launch<WeightFormat::f32, 1, 1, 2560>(stream, call, SplitMix{mix, tickets});
+}
+
+bool is_chain_route(const ChainCall& call, const RouteWork& route) {
+  return call.format == WeightFormat::bf16 && call.x.rows <= ticket_rows_most && call.w.n <= choice_experts_max &&
+         route.ids.cols <= choice_slots_max && route.ids.cols <= call.w.n;
+}
+
+cudaError_t chain_route(cudaStream_t stream, const ChainCall& call, const RouteWork& route, unsigned* tickets) {
+  return launch_bf16(stream, call, ChooseExperts{route, tickets});
 }
 
 }  // namespace tandem::gpu::cuda

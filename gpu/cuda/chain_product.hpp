@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/matrix.hpp"
+#include "gpu/cuda/mhc_kernels.hpp"
 
 namespace tandem::gpu::cuda {
 
@@ -21,5 +23,13 @@ inline constexpr std::int64_t chain_rows_many = 32;  // from here on square sums
 // Whether chain_product takes these; the bits are those of `multiply`.
 bool is_chain(const Tensor& x, const Linear& weight);
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call);
+
+// The same and, by the last block of a row, split_mix or choose_experts of the products. One ticket a row, 0 before and
+// after, which nobody else uses meanwhile.
+inline constexpr std::int64_t ticket_rows_most = 64;
+bool is_chain_mix(const ChainCall& call);
+cudaError_t chain_mix(cudaStream_t stream, const ChainCall& call, const MixCall& mix, unsigned* tickets);
+bool is_chain_route(const ChainCall& call, const RouteWork& route);
+cudaError_t chain_route(cudaStream_t stream, const ChainCall& call, const RouteWork& route, unsigned* tickets);
 
 }  // namespace tandem::gpu::cuda

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "gpu/cuda/chain_product.hpp"
 #include "gpu/cuda/device_memory.hpp"
 #include "gpu/cuda/staging.hpp"
 #include "gpu/cuda/step_graphs.hpp"
@@ -20,6 +21,7 @@ struct CudaContext {
         staging(stream, staging_bytes),
         memory(stream, staging),
         scratches{Workspace(memory), Workspace(memory), Workspace(memory)},
+        all_tickets(memory.allocate((1 + Stream::sides) * ticket_rows_most * sizeof(unsigned))),
         graphs(stream, staging) {}
 
   std::unique_ptr<Stream> owned;
@@ -27,10 +29,14 @@ struct CudaContext {
   Staging staging;
   DeviceMemory memory;
   Workspace scratches[1 + Stream::sides];  // of the stream and of its sides
+  Buffer all_tickets;                      // zeros between operations (last_block.cuh)
   StepGraphs graphs;
 
   // Intermediate tensors inside one operation: of the side that it goes to, since sides run at the same time.
   Workspace& scratch() noexcept { return scratches[1 + stream.here()]; }
+
+  // Tickets of the side that operations go to, ticket_rows_most of them.
+  unsigned* tickets() const noexcept { return all_tickets.as<unsigned>() + (1 + stream.here()) * ticket_rows_most; }
 
   // See Stream::run.
   template <class Launch, class... Arguments>

@@ -10,6 +10,7 @@
 #include "gpu/cuda/mhc_kernels.hpp"
 #include "gpu/cuda/record_kernels.hpp"
 #include "gpu/cuda/row_kernels.hpp"
+#include "gpu/cuda/site_kernels.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -95,6 +96,10 @@ class CudaOps final : public Ops {
     const cuda::NormCall call{x, w.data(), static_cast<float>(eps), round, y};
     run("rmsnorm", cuda::rmsnorm, call);
   }
+  void finish_rows(std::span<const RowFinish> all) override {
+    if (!cuda::is_finish(all)) return Ops::finish_rows(all);
+    cuda::finish_rows(context_, all);
+  }
   void round_bf16(Tensor x) override {
     if (x.empty()) return;
     run("round", cuda::round_bf16, x);
@@ -116,6 +121,20 @@ class CudaOps final : public Ops {
   void mhc_expand(Tensor streams, const Tensor& y, const HcMix& mix, bool round) override {
     if (y.empty()) return;
     run("mhc expand", cuda::expand, cuda::ExpandCall{streams, y, mix.post, mix.comb, round});
+  }
+  void end_site(const SiteEnd& end) override {
+    if (end.sum.empty()) return;
+    run("site end", cuda::end_site, site_of(end));
+  }
+  void end_site(const SiteEnd& end, const SiteInput& next) override {
+    if (end.sum.empty()) return;
+    cuda::SiteCall call = site_of(end);
+    call.pre = next.pre;
+    call.norm = next.norm.weight->data();
+    call.eps = static_cast<float>(next.norm.eps);
+    call.input = next.y;
+    if (next.norm.round != end.round || !cuda::is_joint_site(call)) return Ops::end_site(end, next);
+    run("site end and input", cuda::end_site_with_input, call);
   }
   void mean_streams(const Tensor& streams, int mult, bool round, Tensor out) override {
     if (out.empty()) return;
@@ -149,7 +168,10 @@ class CudaOps final : public Ops {
     run("pool pair", cuda::pool_pair, cuda::PairCall{ka, ga, kb, gb, round, z});
   }
 
-  void attention(const AttentionCall& call) override { cuda::attention(context_, call); }
+  void attention(const AttentionCall& call) override { cuda::attention(context_, call, nullptr); }
+  void rotated_attention(const AttentionCall& call, const AttentionAngles& angles) override {
+    cuda::attention(context_, call, &angles);
+  }
   void index_select(const IndexCall& call) override { cuda::index_select(context_, call); }
   void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling,
              Routing out) override {
@@ -174,6 +196,16 @@ class CudaOps final : public Ops {
   }
 
  private:
+  static cuda::SiteCall site_of(const SiteEnd& end) {
+    cuda::SiteCall call;
+    call.streams = end.streams;
+    call.parts = end.parts;
+    call.post = end.mix.post;
+    call.comb = end.mix.comb;
+    call.round = end.round;
+    call.sum = end.sum;
+    return call;
+  }
   template <class Launch, class... Arguments>
   void run(const char* what, const Launch& launch, const Arguments&... arguments) {
     context_.run(what, launch, arguments...);

@@ -62,13 +62,6 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
   fn.k = streams.cols;
   fn.codes = hc.fn.values;
   const Tensor raw = context.scratch().f32(streams.rows, fn.n), squares = context.scratch().f32(streams.rows, 1);
-  if (is_chain(streams, fn) && streams.rows < chain_rows_many) {
-    context.run("mhc products", chain_product,
-                ChainCall{streams, matrix_of(fn, streams), fn.format, false, raw, squares});
-  } else {
-    product(context, streams, fn, false, raw);
-    context.run("mhc squares", square_sums, streams, squares);
-  }
   const MixCall call{raw,
                      squares,
                      streams.cols,
@@ -81,6 +74,12 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
                      out.pre,
                      out.post,
                      out.comb};
+  const ChainCall chain{streams, matrix_of(fn, streams), fn.format, false, raw, squares};
+  if (is_chain(streams, fn) && is_chain_mix(chain)) {
+    return context.run("mhc mix", chain_mix, chain, call, context.tickets());
+  }
+  product(context, streams, fn, false, raw);
+  context.run("mhc squares", square_sums, streams, squares);
   context.run("mhc mix", split_mix, call);
 }
 
@@ -88,10 +87,14 @@ void route(CudaContext& context, const RouteCall& call) {
   if (call.x.rows == 0) return;
   const Workspace::Scope scope(context.scratch());
   const Tensor products = context.scratch().f32(call.x.rows, call.gate->n);
-  product(context, call.x, *call.gate, false, products);
   const RouteWork work{
       products,     call.bias,       static_cast<float>(call.temperature), static_cast<float>(call.scaling),
       call.out.ids, call.out.weights};
+  const ChainCall chain{call.x, matrix_of(*call.gate, call.x), call.gate->format, false, products, {}};
+  if (is_chain(call.x, *call.gate) && is_chain_route(chain, work)) {
+    return context.run("route", chain_route, chain, work, context.tickets());
+  }
+  product(context, call.x, *call.gate, false, products);
   context.run("route", choose_experts, work);
 }
 

@@ -16,19 +16,7 @@ constexpr int threads = 256;
 template <RecordFormat format>
 __global__ void write_kernel(WriteCall call) {
   begin_dependent();
-  const float* x = row_of(call.x, blockIdx.x);
-  const std::int64_t n = call.x.cols;
-  auto* codes = reinterpret_cast<std::uint8_t*>(call.places[blockIdx.x]);
-  std::uint8_t* scales = codes + code_bytes(format, n);
-  constexpr int group = record_group(format);
-  for (std::int64_t i = threadIdx.x; i < (n + 31) / 32 * 32; i += blockDim.x) {
-    const Code code = quantise<format>(i < n ? x[i] : 0.0F);
-    const unsigned next = __shfl_down_sync(full_warp, static_cast<unsigned>(code.code), 1);
-    if (i >= n) continue;
-    if (i % group == 0) scales[i / group] = code.scale;
-    if (format == RecordFormat::w8) codes[i] = code.code;
-    if (format != RecordFormat::w8 && i % 2 == 0) codes[i / 2] = static_cast<std::uint8_t>(code.code | next << 4);
-  }
+  write_record<format>(row_of(call.x, blockIdx.x), call.x.cols, call.places[blockIdx.x]);
 }
 
 __global__ void copy_kernel(WriteCall call) {

@@ -82,4 +82,20 @@ __device__ Code quantise(float value) {
   }
 }
 
+// Writes a row of n values as a record; all threads of the block take part, whole warps of them.
+template <RecordFormat format>
+__device__ void write_record(const float* x, std::int64_t n, std::byte* record) {
+  auto* codes = reinterpret_cast<std::uint8_t*>(record);
+  std::uint8_t* scales = codes + code_bytes(format, n);
+  constexpr int group = record_group(format);
+  for (std::int64_t i = threadIdx.x; i < (n + 31) / 32 * 32; i += blockDim.x) {
+    const Code code = quantise<format>(i < n ? x[i] : 0.0F);
+    const unsigned next = __shfl_down_sync(full_warp, static_cast<unsigned>(code.code), 1);
+    if (i >= n) continue;
+    if (i % group == 0) scales[i / group] = code.scale;
+    if (format == RecordFormat::w8) codes[i] = code.code;
+    if (format != RecordFormat::w8 && i % 2 == 0) codes[i / 2] = static_cast<std::uint8_t>(code.code | next << 4);
+  }
+}
+
 }  // namespace tandem::gpu::cuda

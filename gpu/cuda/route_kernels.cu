@@ -5,33 +5,13 @@
 // Bytes    4 * experts a row.
 // Limit    launch latency.
 // Plain    gpu/cpu/route_ops.cpp; ids are equal, weights within the last bits of the two libraries' exp and log1p.
-#include <math_constants.h>
-
+#include "gpu/cuda/choice.cuh"
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/expert_kernels.hpp"
 #include "gpu/cuda/lanes.cuh"
 
 namespace tandem::gpu::cuda {
 namespace {
-
-// log(1 + e^x), linear above 20; in double, rounded once per step as a careful FP32 library does.
-__device__ float softplus(float x) {
-  if (x > 20.0F) return x;
-  const auto power = static_cast<float>(exp(static_cast<double>(x)));
-  return static_cast<float>(log1p(static_cast<double>(power)));
-}
-
-struct Candidate {
-  float score;
-  std::int32_t expert;  // -1: none
-};
-
-__device__ Candidate better(Candidate a, Candidate b) {
-  if (b.expert < 0) return a;
-  if (a.expert < 0) return b;
-  const bool takes_b = b.score > a.score || (b.score == a.score && b.expert < a.expert);
-  return takes_b ? b : a;
-}
 
 // The best of all threads of the block, known to all.
 __device__ Candidate best_of_block(Candidate own, Candidate* shared) {
@@ -61,9 +41,8 @@ __global__ void choose_kernel(RouteWork work) {
   const bool exists = expert < work.products.cols;
   Candidate own{-CUDART_INF_F, -1};
   if (exists) {
-    scores[expert] = sqrtf(softplus(row_of(work.products, blockIdx.x)[expert] / work.temperature));
-    const float biased = work.bias == nullptr ? scores[expert] : scores[expert] + work.bias[expert];
-    own = {biased != biased ? -CUDART_INF_F : biased, expert};  // a NaN is never better than anything
+    scores[expert] = score_of(work, blockIdx.x, expert);
+    own = {biased_score(work, scores[expert], expert), expert};
   }
   auto* ids = static_cast<std::int32_t*>(work.ids.data) + blockIdx.x * work.ids.stride;
   float* weights = row_of(work.weights, blockIdx.x);

@@ -34,7 +34,8 @@ struct NormCall {
 };
 cudaError_t rmsnorm(cudaStream_t stream, const NormCall& call);
 
-inline constexpr std::int64_t near_row_most = 12288;  // values of a row that a block keeps in shared memory
+inline constexpr std::int64_t near_row_most =
+    12256;  // values of a row that a block keeps in shared memory, a little aside
 
 // y = rmsnorm(u), u = sum_j pre_j S_j rounded: collapse and norm at once.
 struct InputCall {

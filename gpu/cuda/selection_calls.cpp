@@ -11,6 +11,7 @@
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/calls.hpp"
 #include "gpu/cuda/index_kernels.hpp"
+#include "gpu/cuda/row_kernels.hpp"
 
 namespace tandem::gpu::cuda {
 namespace {
@@ -102,9 +103,16 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   context.run("index select", select_entries, work);
 }
 
+// By itself, for attention that does not do it.
+void rotate_rows(CudaContext& context, const Tensor& x, const AttendCall& work, const RowAngles& turns, bool inverse) {
+  if (turns.pairs == 0) return;
+  const RotationCall call{x, work.heads, turns.positions, turns.cos, turns.sin, turns.pairs, inverse, work.round};
+  context.run("rope", rotate, call);
+}
+
 }  // namespace
 
-void attention(CudaContext& context, const AttentionCall& call) {
+void attention(CudaContext& context, const AttentionCall& call, const AttentionAngles* angles) {
   if (call.rows.empty()) return;
   std::vector<KeySource> rows;
   rows.reserve(call.rows.size());
@@ -122,7 +130,17 @@ void attention(CudaContext& context, const AttentionCall& call) {
   work.out = call.out;
   work.keys_most = keys_most(rows);
   work.scores = {};
-  if (!is_split(work)) return context.run("attention", attend, work);
+  work.angles = {};
+  RowAngles turns;
+  if (angles != nullptr) {
+    turns = {context.staging.send(angles->positions), angles->rope.cos, angles->rope.sin, angles->rope.pairs};
+  }
+  if (!is_split(work)) {
+    rotate_rows(context, call.q, work, turns, false);
+    context.run("attention", attend, work);
+    return rotate_rows(context, call.out, work, turns, true);
+  }
+  work.angles = turns;
   const Workspace::Scope scope(context.scratch());
   work.scores = context.scratch().f32(call.q.rows * call.heads, work.keys_most);
   context.run("attention", attend_split, work);

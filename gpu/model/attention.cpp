@@ -43,41 +43,70 @@ std::vector<AttentionRow> attention_rows(const StepContext& step, const LayerRol
   return rows;
 }
 
+// What makes window entries of the rows of a product with wkv.
+RowFinish window_entries(const StepContext& step, const AttentionSite& site, const Tensor& product) {
+  RowFinish finish;
+  finish.x = product;
+  finish.norm = {&site.weights.kv_norm, step.config().norm_eps, step.rounds()};
+  finish.y = step.workspace.f32(product.rows, product.cols);
+  finish.positions = step.rows.positions();
+  finish.rope = site.rope;
+  finish.rings = site.rings;
+  return finish;
+}
+
+void show_entries(const StepContext& step, const AttentionSite& site, const Tensor& stored) {
+  step.show("win_kv_pre_w8", stored, {stored.rows, stored.cols});
+  show_window(step, site.rings);
+}
+
+// (A4)-(A6) Rotation, attention, rotation back. A probe wants to see the rows in between.
+void attend_rotated(const StepContext& step, const AttentionCall& call, const RopeView& rope) {
+  const AttentionAngles angles{step.rows.positions(), rope};
+  if (step.probe == nullptr) return step.ops().rotated_attention(call, angles);
+  step.ops().rope(call.q, call.heads, angles.positions, rope, false, call.bf16);
+  step.show("q_rot", call.q, {call.q.rows, call.heads, call.head_dim});
+  step.ops().attention(call);
+  step.show("attn_o", call.out, {call.out.rows, call.heads, call.head_dim});
+  step.ops().rope(call.out, call.heads, angles.positions, rope, true, call.bf16);
+}
+
 }  // namespace
+
+void store_window(const StepContext& step, const AttentionSite& site, const Tensor& input) {
+  const Linear& wkv = site.weights.wkv;
+  const Workspace::Scope scope(step.workspace);
+  const Tensor product = step.workspace.f32(input.rows, wkv.n);
+  step.ops().linear(input, wkv, step.mode(wkv), product);
+  const RowFinish finish = window_entries(step, site, product);
+  step.ops().finish_rows({&finish, 1});
+  show_entries(step, site, finish.y);
+}
 
 Tensor low_rank_query(const StepContext& step, const AttentionSite& site, const Tensor& input) {
   const AttentionWeights& w = site.weights;
   const Tensor result = step.workspace.f32(input.rows, w.wq_a.n);
   const Workspace::Scope scope(step.workspace);
-  const Tensor product = step.workspace.f32(input.rows, w.wq_a.n);
+  const Tensor product = step.workspace.f32(input.rows, w.wq_a.n), keys = step.workspace.f32(input.rows, w.wkv.n);
+  step.ops().beside(Ops::Side::branch, [&] { step.ops().linear(input, w.wkv, step.mode(w.wkv), keys); });
   step.ops().linear(input, w.wq_a, step.mode(w.wq_a), product);
-  step.ops().rmsnorm(product, w.q_norm, step.config().norm_eps, step.rounds(), result);
+  step.ops().join(Ops::Side::branch);
+  RowFinish query;
+  query.x = product;
+  query.norm = {&w.q_norm, step.config().norm_eps, step.rounds()};
+  query.y = result;
+  const RowFinish finishes[] = {query, window_entries(step, site, keys)};
+  step.ops().finish_rows(finishes);
   step.show("qr", result, {result.rows, result.cols});
+  show_entries(step, site, finishes[1].y);
   return result;
 }
 
-Tensor rotated_query(const StepContext& step, const AttentionSite& site, const Tensor& low_rank) {
+Tensor unrotated_query(const StepContext& step, const AttentionSite& site, const Tensor& low_rank) {
   const Linear& wq_b = site.weights.wq_b;
-  const int head_dim = step.config().head_dim;
-  const int heads = static_cast<int>(wq_b.n / head_dim);
   const Tensor query = step.workspace.f32(low_rank.rows, wq_b.n);
   step.ops().linear(low_rank, wq_b, step.mode(wq_b), query);
-  step.ops().rope(query, heads, step.rows.positions(), site.rope, false, step.rounds());
-  step.show("q_rot", query, {query.rows, heads, head_dim});
   return query;
-}
-
-// May run beside other operations, so its tensors are kept until the caller's scope ends.
-void store_window(const StepContext& step, const AttentionSite& site, const Tensor& input) {
-  const AttentionWeights& w = site.weights;
-  const Tensor product = step.workspace.f32(input.rows, w.wkv.n);
-  const Tensor normed = step.workspace.f32(input.rows, w.wkv.n);
-  step.ops().linear(input, w.wkv, step.mode(w.wkv), product);
-  step.ops().rmsnorm(product, w.kv_norm, step.config().norm_eps, step.rounds(), normed);
-  step.ops().rope(normed, 1, step.rows.positions(), site.rope, false, step.rounds());
-  step.show("win_kv_pre_w8", normed, {normed.rows, normed.cols});
-  step.ops().write_window(normed, site.rings, step.rows.positions());
-  show_window(step, site.rings);
 }
 
 Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const Tensor& query,
@@ -86,9 +115,7 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   const int head_dim = step.config().head_dim;
   const int heads = static_cast<int>(query.cols / head_dim);
   const Tensor out = step.workspace.f32(query.rows, query.cols);
-  step.ops().attention({query, rows, w.sink.data(), heads, head_dim, step.rounds(), out});
-  step.show("attn_o", out, {out.rows, heads, head_dim});
-  step.ops().rope(out, heads, step.rows.positions(), site.rope, true, step.rounds());
+  attend_rotated(step, {query, rows, w.sink.data(), heads, head_dim, step.rounds(), out}, site.rope);
 
   // (A7) Each group of heads has its own low-rank matrix; Q8 never applies to it: the reference dequantises wo_a.
   const std::int64_t group_width = step.config().group_width();
@@ -105,7 +132,7 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   const auto slices = static_cast<std::int64_t>(w.wo_b.slices.size());
   const Tensor partials = step.workspace.f32(slices * query.rows, w.wo_b.n);
   step.ops().partial_linear(low_rank, w.wo_b, step.mode(w.wo_b.slices.front()), partials);
-  return sum_partials(step, partials);
+  return gather_partials(step, partials);
 }
 
 Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tensor& input, Selection& selection,
@@ -115,16 +142,9 @@ Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tens
   const std::vector<RecordRing> rings = window_rings(step, layer);
   const AttentionSite site{weights, step.model.rope_of(role), rings};
 
-  // Keys do not need the queries: they are written beside them.
-  step.ops().beside(Ops::Side::branch, [&] { store_window(step, site, input); });
   const Tensor low_rank = low_rank_query(step, site, input);
-  const Tensor query = rotated_query(step, site, low_rank);
-  step.ops().join(Ops::Side::branch);
-  if (role.is_kv_source() && !entries_stored) {
-    Latents latents = compress(step, layer, input);
-    store_index_keys(step, layer, latents);
-    store_entries(step, layer, latents);
-  }
+  const Tensor query = unrotated_query(step, site, low_rank);
+  if (role.is_kv_source() && !entries_stored) store_latents(step, layer, compress(step, layer, input));
   if (role.is_index_source()) select_entries(step, layer, input, low_rank, selection);
   return attend(step, site, query, attention_rows(step, role, rings, selection));
 }

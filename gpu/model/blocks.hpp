@@ -18,6 +18,8 @@ namespace tandem::gpu {
 struct Residual {
   Tensor streams;
   Tensor pre;
+  Tensor input = {};       // [T, D] memory for what the next block begins with
+  bool has_input = false;  // whether it is there already
 };
 
 // The choices that layers pass down within one step: SEL (entries to attend to) and CAND (blocks a later indexer may
@@ -64,17 +66,24 @@ Tensor mhc_input(const StepContext& step, const Tensor& streams, const Tensor& p
 
 // --- block.cpp ---
 // (3)-(7) One transformer block: attention site, FFN site; leaves the next collapse weights in residual.pre.
+// The attention returns its result in parts (gather_partials). If `next` is given, it is the block that follows with
+// nothing in between, and finds its input made.
 using AttentionFn = std::function<Result<Tensor>(const Tensor& input)>;
-Result<void> run_block(StepContext& step, const BlockWeights& weights, MoeShape moe, Residual& residual,
-                       const AttentionFn& attention);
+struct BlockSite {
+  const BlockWeights& weights;
+  MoeShape moe;
+  const BlockWeights* next = nullptr;
+};
+Result<void> run_block(StepContext& step, const BlockSite& site, Residual& residual, const AttentionFn& attention);
 
 // --- attention.cpp ---
-// (A1) qr = RMSNorm(a wq_a^T) [T, q_lora]; q = rope(qr wq_b^T) [T, H*d].
-Tensor low_rank_query(const StepContext& step, const AttentionSite& site, const Tensor& input);
-Tensor rotated_query(const StepContext& step, const AttentionSite& site, const Tensor& low_rank);
 // (A2) Window entries of all rows into their rings.
 void store_window(const StepContext& step, const AttentionSite& site, const Tensor& input);
-// (A4)-(A7) Attention, inverse rotation, grouped output projection, summed over ranks: [T, D].
+// (A1), (A2) qr = RMSNorm(a wq_a^T) [T, q_lora], and the window entries with it.
+Tensor low_rank_query(const StepContext& step, const AttentionSite& site, const Tensor& input);
+// (A1) qr wq_b^T [T, H*d], which `attend` rotates.
+Tensor unrotated_query(const StepContext& step, const AttentionSite& site, const Tensor& low_rank);
+// (A4)-(A7) Rotation of the query, attention, inverse rotation, grouped output projection: parts of [T, D].
 Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const Tensor& query,
                       std::span<const AttentionRow> rows);
 // 4.1 as a whole for backbone layer `layer`. `entries_stored`: the source's entries of these rows are in the caches
@@ -85,29 +94,24 @@ Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tens
 // --- compressor.cpp ---
 // 4.2 Latents of the groups of the KV source `layer` that these rows complete; keeps the rows of open groups.
 Latents compress(const StepContext& step, int layer, const Tensor& input);
-// (A3) Rotates and stores the latents as compressed entries.
-void store_entries(const StepContext& step, int layer, Latents& latents);
-
-// Shows the records of `entries`, one a cache, as they were stored.
-void show_entries(const StepContext& step, const char* site, std::span<const PagedRecords> caches,
-                  std::span<const std::int32_t> entries);
+// (I1), (A3) Index keys of the latents into the owner's cache; rotates the latents and stores them as compressed
+// entries.
+void store_latents(const StepContext& step, int layer, const Latents& latents);
 
 // --- indexer.cpp ---
-// (I1) Index keys of the latents (before their rotation) into the owner's cache.
-void store_index_keys(const StepContext& step, int layer, const Latents& latents);
 // (I2)-(I6) Chooses SEL, and publishes or obeys CAND. `low_rank` is the qr of the attention.
 void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank,
                     Selection& selection);
 Selection make_selection(const StepContext& step);
 
 // --- moe.cpp ---
-// (M1)-(M5) Routed and shared experts, summed over ranks: [T, D].
+// (M1)-(M5) Routed and shared experts: parts of [T, D].
 Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape,
                                   const Tensor& input);
 
 // --- partial_sum.cpp ---
-// Sums FP32 partial products [slices*T, D] over slices and ranks in K order and rounds once: [T, D].
-Result<Tensor> sum_partials(const StepContext& step, const Tensor& partials);
+// Gathers FP32 partial products [slices*T, D] of all ranks: blocks of T rows in K order, to be added and rounded once.
+Result<Tensor> gather_partials(const StepContext& step, const Tensor& partials);
 
 // --- head.cpp ---
 // (8) logits [n, vocab] of collapsed rows [n, D]: RMSNorm, this rank's vocabulary rows, all-gather.

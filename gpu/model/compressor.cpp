@@ -112,6 +112,25 @@ Latents compress_pairs(const StepContext& step, int layer, const CompressorWeigh
   return latents;
 }
 
+void show_entries(const StepContext& step, const char* site, std::span<const PagedRecords> caches,
+                  std::span<const std::int32_t> entries) {
+  if (step.probe == nullptr || caches.empty()) return;
+  std::vector<const std::byte*> places;
+  for (std::size_t i = 0; i < caches.size(); ++i) places.push_back(caches[i].at(entries[i]));
+  step.show_records(site, caches.front().format, caches.front().n, places);
+}
+
+// Keys, if there are any, and entries as they were stored.
+void show_stored(const StepContext& step, std::span<const RowFinish> stored) {
+  const RowFinish& entries = stored.back();
+  if (stored.size() > 1) {
+    step.show("ik_pre_x4", stored.front().y, {entries.y.rows, stored.front().y.cols});
+    show_entries(step, "ik", stored.front().caches, entries.entries);
+  }
+  step.show("ckv_pre_n4", entries.y, {entries.y.rows, entries.y.cols});
+  show_entries(step, "ckv", entries.caches, entries.entries);
+}
+
 }  // namespace
 
 Latents compress(const StepContext& step, int layer, const Tensor& input) {
@@ -122,27 +141,42 @@ Latents compress(const StepContext& step, int layer, const Tensor& input) {
   return latents;
 }
 
-void show_entries(const StepContext& step, const char* site, std::span<const PagedRecords> caches,
-                  std::span<const std::int32_t> entries) {
-  if (step.probe == nullptr || caches.empty()) return;
-  std::vector<const std::byte*> places;
-  for (std::size_t i = 0; i < caches.size(); ++i) places.push_back(caches[i].at(entries[i]));
-  step.show_records(site, caches.front().format, caches.front().n, places);
-}
-
-void store_entries(const StepContext& step, int layer, Latents& latents) {
+void store_latents(const StepContext& step, int layer, const Latents& latents) {
+  const IndexerWeights& indexer = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.indexer;
   if (latents.entries.empty()) {
     for (const char* site : {"ckv_pre_n4", "ckv"}) step.show(site, latents.values, {0, latents.values.cols});
+    for (const char* site : {"ik_pre_x4", "ik"}) {
+      if (!indexer.wk.empty()) step.show(site, Tensor::f32(nullptr, 0, indexer.wk.n), {0, indexer.wk.n});
+    }
     return;
   }
-  const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
-  step.ops().rope(latents.values, 1, latents.positions, step.model.rope_of(role), false, step.rounds());
-  step.show("ckv_pre_n4", latents.values, {latents.values.rows, latents.values.cols});
-  std::vector<PagedRecords> caches;
-  caches.reserve(latents.sequences.size());
-  for (const SequenceState* sequence : latents.sequences) caches.push_back(sequence->entries(layer));
-  step.ops().write_entries(latents.values, caches, latents.entries);
-  show_entries(step, "ckv", caches, latents.entries);
+  const Workspace::Scope scope(step.workspace);
+  std::vector<PagedRecords> caches, key_caches;
+  for (const SequenceState* sequence : latents.sequences) {
+    caches.push_back(sequence->entries(layer));
+    if (!indexer.wk.empty()) key_caches.push_back(sequence->index_keys(layer));
+  }
+  RowFinish entries;
+  entries.x = latents.values;
+  entries.y = latents.values;
+  entries.norm.round = step.rounds();
+  entries.positions = latents.positions;
+  entries.rope = step.model.rope_of(step.config().roles[static_cast<std::size_t>(layer)]);
+  entries.caches = caches;
+  entries.entries = latents.entries;
+  std::vector<RowFinish> finishes;
+  if (!indexer.wk.empty()) {  // index keys come from the latents before their rotation
+    RowFinish& keys = finishes.emplace_back(entries);
+    keys.x = step.workspace.f32(latents.values.rows, indexer.wk.n);
+    keys.y = step.workspace.f32(latents.values.rows, indexer.wk.n);
+    keys.norm.weight = &indexer.k_norm;
+    keys.norm.eps = step.config().norm_eps;
+    keys.caches = key_caches;
+    step.ops().linear(latents.values, indexer.wk, step.mode(indexer.wk), keys.x);
+  }
+  finishes.push_back(entries);
+  step.ops().finish_rows(finishes);
+  show_stored(step, finishes);
 }
 
 }  // namespace tandem::gpu

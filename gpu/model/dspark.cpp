@@ -46,8 +46,7 @@ std::vector<AttentionRow> block_attention(const RowBatch& rows, std::span<const 
 }
 
 Result<Tensor> block_site(const StepContext& step, const AttentionSite& site, const Tensor& input) {
-  const Tensor query = rotated_query(step, site, low_rank_query(step, site, input));
-  store_window(step, site, input);
+  const Tensor query = unrotated_query(step, site, low_rank_query(step, site, input));
   return attend(step, site, query, block_attention(step.rows, site.rings, step.config().window));
 }
 
@@ -59,7 +58,8 @@ Result<void> run_stages(StepContext& step, Residual& residual) {
     const AttentionSite site{stages[stage].attn, step.model.rope_plain->view(), rings};
     const auto attention = [&](const Tensor& input) { return block_site(step, site, input); };
     const MoeShape moe{step.config().dspark.experts_per_token, false};
-    if (auto ok = run_block(step, stages[stage], moe, residual, attention); !ok) return ok;
+    const BlockWeights* next = stage + 1 < stages.size() ? &stages[stage + 1] : nullptr;
+    if (auto ok = run_block(step, {stages[stage], moe, next}, residual, attention); !ok) return ok;
   }
   step.scope.clear();
   return {};

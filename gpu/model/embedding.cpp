@@ -9,7 +9,8 @@ namespace tandem::gpu {
 Residual embed(const StepContext& step) {
   const ModelConfig& config = step.config();
   const std::int64_t rows = step.row_count();
-  Residual residual{step.workspace.f32(rows, config.streams_width()), step.workspace.f32(rows, config.hc_mult)};
+  Residual residual{step.workspace.f32(rows, config.streams_width()), step.workspace.f32(rows, config.hc_mult),
+                    step.workspace.f32(rows, config.hidden)};
 
   const Workspace::Scope scope(step.workspace);
   const Tensor embedded = step.workspace.f32(rows, config.hidden);

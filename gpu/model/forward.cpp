@@ -47,9 +47,12 @@ Result<void> run_layers(Stack& stack, LayerRange range, const EngramRequest& eng
     const auto attention = [&](const Tensor& input) {
       return backbone_attention(stack.step, layer, input, stack.selection, layer == range.stored_source);
     };
-    const MoeShape moe{config.experts_per_token, true};
-    const BlockWeights& weights = stack.step.model.weights.layers[static_cast<std::size_t>(layer)];
-    if (auto ok = run_block(stack.step, weights, moe, stack.residual, attention); !ok) return ok;
+    const auto& layers = stack.step.model.weights.layers;
+    const auto number = static_cast<std::size_t>(layer);
+    // Engram changes the streams between two blocks.
+    const bool is_followed = layer + 1 < range.last && !config.roles[number + 1].has_engram;
+    const BlockSite site{layers[number], {config.experts_per_token, true}, is_followed ? &layers[number + 1] : nullptr};
+    if (auto ok = run_block(stack.step, site, stack.residual, attention); !ok) return ok;
   }
   return {};
 }
@@ -66,9 +69,7 @@ void store_last_source(Stack& stack, int layer) {
   for (std::int32_t row = 0; row < step.rows.rows(); ++row) rings.push_back(step.rows.sequence(row).window(layer));
   const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
   store_window(step, {weights.attn, step.model.rope_of(role), rings}, input);
-  Latents latents = compress(step, layer, input);
-  store_index_keys(step, layer, latents);
-  store_entries(step, layer, latents);
+  store_latents(step, layer, compress(step, layer, input));
 }
 
 // Row numbers of the trailing `upper` rows of each segment, which also become the batch of the upper layers.
@@ -94,7 +95,8 @@ Stack make_stack(const Model& model, Workspace& workspace, const RowBatch& rows,
 void take_rows(const Stack& lower, std::span<const std::int32_t> numbers, Stack& upper) {
   Workspace& workspace = upper.step.workspace;
   const auto rows = static_cast<std::int64_t>(numbers.size());
-  upper.residual = {workspace.f32(rows, lower.residual.streams.cols), workspace.f32(rows, lower.residual.pre.cols)};
+  upper.residual = {workspace.f32(rows, lower.residual.streams.cols), workspace.f32(rows, lower.residual.pre.cols),
+                    workspace.f32(rows, upper.step.config().hidden)};
   Ops& ops = upper.step.ops();
   copy_rows(ops, lower.residual.streams, numbers, upper.residual.streams);
   copy_rows(ops, lower.residual.pre, numbers, upper.residual.pre);

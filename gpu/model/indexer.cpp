@@ -12,25 +12,31 @@
 namespace tandem::gpu {
 namespace {
 
-Tensor index_queries(const StepContext& step, const IndexerWeights& w, const Tensor& low_rank, const RopeView& rope) {
-  const ModelConfig& config = step.config();
-  const Tensor queries = step.workspace.f32(low_rank.rows, w.wq_b.n);
-  step.ops().linear(low_rank, w.wq_b, step.mode(w.wq_b), queries);
-  step.ops().rope(queries, config.index_heads, step.rows.positions(), rope, false, step.rounds());
-  if (step.model.numerics.kv_quantisers) step.ops().quantise_x4(queries);
-  step.show("iq", queries, {queries.rows, config.index_heads, config.index_head_dim});
+// (I2) Queries qr wq_b^T, to be rotated and quantised in place.
+RowFinish index_queries(const StepContext& step, const IndexerWeights& w, const Tensor& low_rank,
+                        const RopeView& rope) {
+  RowFinish queries;
+  queries.x = step.workspace.f32(low_rank.rows, w.wq_b.n);
+  queries.y = queries.x;
+  queries.norm.round = step.rounds();
+  queries.heads = step.config().index_heads;
+  queries.positions = step.rows.positions();
+  queries.rope = rope;
+  queries.quantises_x4 = step.model.numerics.kv_quantisers;
+  step.ops().linear(low_rank, w.wq_b, step.mode(w.wq_b), queries.x);
   return queries;
 }
 
 // (I3) w = (a weights_proj^T) * index_head_dim^-0.5 * index_heads^-0.5.
-Tensor head_weights(const StepContext& step, const IndexerWeights& w, const Tensor& input) {
+RowFinish head_weights(const StepContext& step, const IndexerWeights& w, const Tensor& input) {
   const ModelConfig& config = step.config();
-  const Tensor weights = step.workspace.f32(input.rows, w.weights_proj.n);
-  step.ops().linear(input, w.weights_proj, step.mode(w.weights_proj), weights);
-  step.show("iw_raw", weights, {weights.rows, weights.cols});
-  const auto scale =
-      static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.index_head_dim) * config.index_heads));
-  step.ops().scale(weights, scale, step.rounds());
+  RowFinish weights;
+  weights.x = step.workspace.f32(input.rows, w.weights_proj.n);
+  weights.y = weights.x;
+  weights.norm.round = step.rounds();
+  weights.factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.index_head_dim) * config.index_heads));
+  step.ops().linear(input, w.weights_proj, step.mode(w.weights_proj), weights.x);
+  step.show("iw_raw", weights.x, {weights.x.rows, weights.x.cols});
   return weights;
 }
 
@@ -65,36 +71,17 @@ Selection make_selection(const StepContext& step) {
   return selection;
 }
 
-void store_index_keys(const StepContext& step, int layer, const Latents& latents) {
-  const IndexerWeights& w = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.indexer;
-  if (w.wk.empty()) return;
-  if (latents.entries.empty()) {
-    for (const char* site : {"ik_pre_x4", "ik"}) step.show(site, Tensor::f32(nullptr, 0, w.wk.n), {0, w.wk.n});
-    return;
-  }
-  const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
-  const Workspace::Scope scope(step.workspace);
-  const Tensor product = step.workspace.f32(latents.values.rows, w.wk.n);
-  const Tensor keys = step.workspace.f32(latents.values.rows, w.wk.n);
-  step.ops().linear(latents.values, w.wk, step.mode(w.wk), product);
-  step.ops().rmsnorm(product, w.k_norm, step.config().norm_eps, step.rounds(), keys);
-  step.ops().rope(keys, 1, latents.positions, step.model.rope_of(role), false, step.rounds());
-  step.show("ik_pre_x4", keys, {keys.rows, keys.cols});
-  std::vector<PagedRecords> caches;
-  caches.reserve(latents.sequences.size());
-  for (const SequenceState* sequence : latents.sequences) caches.push_back(sequence->index_keys(layer));
-  step.ops().write_entries(keys, caches, latents.entries);
-  show_entries(step, "ik", caches, latents.entries);
-}
-
 void select_entries(const StepContext& step, int layer, const Tensor& input, const Tensor& low_rank,
                     Selection& selection) {
   const ModelConfig& config = step.config();
   const LayerRole& role = config.roles[static_cast<std::size_t>(layer)];
   const IndexerWeights& w = step.model.weights.layers[static_cast<std::size_t>(layer)].attn.indexer;
   const Workspace::Scope scope(step.workspace);
-  const Tensor queries = index_queries(step, w, low_rank, step.model.rope_of(role));
-  const Tensor weights = head_weights(step, w, input);
+  const RowFinish finishes[] = {index_queries(step, w, low_rank, step.model.rope_of(role)),
+                                head_weights(step, w, input)};
+  step.ops().finish_rows(finishes);
+  const Tensor &queries = finishes[0].y, &weights = finishes[1].y;
+  step.show("iq", queries, {queries.rows, config.index_heads, config.index_head_dim});
   const std::vector<IndexRow> rows = index_rows(step, role, selection);
   const IndexCall call{queries,
                        weights,

@@ -48,7 +48,7 @@ Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& wei
   const Tensor out = step.workspace.f32(slices * input.rows, down.n);
   step.ops().moe({input, routing, &weights, step.config().swiglu_limit, numerics, out});
   if (!numerics.fp32_partials) return out;
-  return sum_partials(step, out);
+  return gather_partials(step, out);
 }
 
 }  // namespace tandem::gpu

@@ -70,7 +70,7 @@ class RecordedPass {
     };
     const MoeShape moe{rig_.config().experts_per_token, true};
     const auto& weights = rig_.model->weights.layers[static_cast<std::size_t>(layer)];
-    BOOST_REQUIRE(run_block(step_, weights, moe, residual, attention).has_value());
+    BOOST_REQUIRE(run_block(step_, {weights, moe}, residual, attention).has_value());
   }
 
   // Returns the streams after the hook.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tests/cuda/emulation/device.hpp"
+#include "tests/cuda/emulation/dry_run.hpp"
 
 namespace tandem::gpu::cuda {
 
@@ -16,6 +17,10 @@ struct LaunchShape {
 template <class... Parameters, class... Arguments>
 cudaError_t launch_dependent(cudaStream_t, const LaunchShape& shape, void (*kernel)(Parameters...),
                              const Arguments&... arguments) {
+  if (emulation::DryRun::is_on()) {
+    emulation::DryRun::add_node();
+    return cudaSuccess;
+  }
   emulation::run({shape.grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes, shape.cluster},
                  [&] { kernel(static_cast<Parameters>(arguments)...); });
   return cudaSuccess;
