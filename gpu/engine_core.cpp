@@ -44,6 +44,11 @@ std::vector<std::int32_t> sampled_rows(const std::vector<LaneWork>& work) {
   return rows;
 }
 
+// Position of the first token that a lane samples.
+std::int64_t first_sampled(const LaneWork& work) {
+  return work.lane->decoding ? work.start + 1 : work.start + work.count;
+}
+
 // Positions of a chunk that must run through all layers: those of the last `needed` of the prompt.
 std::int32_t upper_rows(const LaneWork& work, std::int64_t prompt_tokens, std::int64_t needed) {
   if (prompt_tokens == 0 || needed < 0) return work.count;
@@ -234,27 +239,73 @@ Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
 
 Result<void> EngineCore::sample(std::vector<LaneWork>& work) {
   if (logits_.empty()) return {};
-  const auto readable = on_host(model_->ops->memory(), logits_, logits_copy_);
-  if (!readable) return readable.error();
+  Memory& memory = model_->ops->memory();
+  bool draws = !memory.is_host();
+  for (LaneWork& lane : work) {
+    if (!lane.sample) continue;
+    if (!lane.lane->decoding) lane.lane->sampler.begin(lane.lane->state->tokens());
+    draws = draws && !lane.lane->sampler.describes();
+  }
+  TokenOfRow token_of;
+  if (draws) {
+    auto drawn = draw_rows(work);
+    if (!drawn) return drawn.error();
+    token_of = [this, tokens = std::move(*drawn)](LaneSampler& sampler, std::int64_t row, std::int64_t position) {
+      const TokenId token = tokens[static_cast<std::size_t>(row)];
+      return token < 0 ? sample_row(sampler, row, position) : Result<SampledToken>(sampler.take(token));
+    };
+  } else {
+    const auto readable = on_host(memory, logits_, logits_copy_);
+    if (!readable) return readable.error();
+    token_of = [logits = *readable](LaneSampler& sampler, std::int64_t row, std::int64_t position) {
+      return sampler.sample({logits.row<float>(row), static_cast<std::size_t>(logits.cols)}, position);
+    };
+  }
   std::int32_t row = 0;
   for (LaneWork& lane : work) {
     if (!lane.sample) continue;
     const std::int32_t rows_sampled = lane.lane->decoding ? lane.count : 1;
-    sample_lane(lane, *readable, row);
+    sample_lane(lane, row, token_of);
     row += rows_sampled;
   }
   return {};
 }
 
+Result<std::vector<TokenId>> EngineCore::draw_rows(const std::vector<LaneWork>& work) {
+  std::vector<std::vector<TokenId>> generated;  // of every lane, with all of its drafts
+  generated.reserve(work.size());
+  std::vector<DrawRow> rows;
+  for (const LaneWork& lane : work) {
+    if (!lane.sample) continue;
+    const LaneSampler& sampler = lane.lane->sampler;
+    std::vector<TokenId>& tokens = generated.emplace_back(sampler.generated().begin(), sampler.generated().end());
+    const std::size_t own = tokens.size();
+    const std::vector<TokenId>& drafts = lane.lane->drafts;
+    tokens.insert(tokens.end(), drafts.begin(), drafts.end());
+    const std::int64_t first = first_sampled(lane);
+    for (std::uint32_t i = 0; i <= lane.drafted; ++i) {
+      const std::span<const TokenId> before(tokens.data(), own + i);
+      rows.push_back({static_cast<std::int64_t>(rows.size()), sampler.context(before, first + i)});
+    }
+  }
+  std::vector<TokenId> drawn(rows.size(), -1);
+  if (auto ok = model_->ops->draw_tokens(logits_, rows, drawn); !ok) return ok.error();
+  return drawn;
+}
+
+Result<SampledToken> EngineCore::sample_row(LaneSampler& sampler, std::int64_t row, std::int64_t position) {
+  const auto readable = on_host(model_->ops->memory(), logits_.slice_rows(row, 1), logits_copy_);
+  if (!readable) return readable.error();
+  return sampler.sample({readable->row<float>(0), static_cast<std::size_t>(readable->cols)}, position);
+}
+
 // Keyed exact verification: the choice of a row depends on (seed, position, logits, tokens before it) only. A draft is
 // accepted if it is that choice, so the text is the one that decoding without drafts gives.
-void EngineCore::sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row) {
+void EngineCore::sample_lane(LaneWork& work, std::int32_t first_row, const TokenOfRow& token_of) {
   Lane& lane = *work.lane;
-  if (!lane.decoding) lane.sampler.begin(lane.state->tokens());
-  const std::int64_t committed = lane.decoding ? work.start + 1 : work.start + work.count;
+  const std::int64_t committed = first_sampled(work);
   for (std::uint32_t i = 0; i <= work.drafted; ++i) {
-    const float* row = logits.row<float>(first_row + static_cast<std::int64_t>(i));
-    auto token = lane.sampler.sample({row, static_cast<std::size_t>(logits.cols)}, committed + i);
+    auto token = token_of(lane.sampler, first_row + static_cast<std::int64_t>(i), committed + i);
     if (!token) {
       lane.error = token.error().message();
       break;

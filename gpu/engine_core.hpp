@@ -35,7 +35,13 @@ class EngineCore final : public Engine {
   Result<ForwardResult> forward(std::vector<LaneWork>& work);
   // Samples every lane's rows, accepts drafts, takes rejected rows back.
   Result<void> sample(std::vector<LaneWork>& work);
-  void sample_lane(LaneWork& work, const Tensor& logits, std::int32_t first_row);
+  // The token of one row of the logits.
+  using TokenOfRow = std::function<Result<SampledToken>(LaneSampler& sampler, std::int64_t row, std::int64_t position)>;
+  void sample_lane(LaneWork& work, std::int32_t first_row, const TokenOfRow& token_of);
+  // Lets the backend draw the tokens of all rows, each as if the drafts before it were accepted; one a row.
+  Result<std::vector<TokenId>> draw_rows(const std::vector<LaneWork>& work);
+  // The token of a row whose logits are read for it alone.
+  Result<SampledToken> sample_row(LaneSampler& sampler, std::int64_t row, std::int64_t position);
   // Inserts committed rows into the draft context and prepares drafts.
   Result<void> draft(std::vector<LaneWork>& work, const ForwardResult& rows);
   Lane* find(SequenceId id) noexcept;

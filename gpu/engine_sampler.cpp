@@ -29,6 +29,14 @@ Result<SampledToken> LaneSampler::sample(std::span<const float> logits, std::int
   return token;
 }
 
+SampledToken LaneSampler::take(TokenId drawn) {
+  SampledToken token;
+  token.id = forced_token();
+  if (token.id < 0) token.id = ends_too_early(drawn) ? params_.think_end_id : drawn;
+  count(token.id);
+  return token;
+}
+
 TokenId LaneSampler::forced_token() const noexcept {
   if (!is_thinking()) return opening_used_ < params_.opening.size() ? params_.opening[opening_used_] : -1;
   if (params_.thinking_budget < 0) return -1;

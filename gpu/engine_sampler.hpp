@@ -25,6 +25,17 @@ class LaneSampler {
   // Draws the token of `position` from the model's logits and counts it as generated. Errors: corrupt if the logits are
   // not finite.
   Result<SampledToken> sample(std::span<const float> logits, std::int64_t position);
+  // The same where `drawn` is what the sampler draws from the logits (see context); describes nothing.
+  SampledToken take(TokenId drawn);
+
+  // What the draw of `position` depends on if the tokens `generated` came before it; `generated` begins with those of
+  // generated().
+  DrawContext context(std::span<const TokenId> generated, std::int64_t position) const {
+    return {params_, prompt_, generated, position};
+  }
+  std::span<const TokenId> generated() const noexcept { return generated_; }
+  // Whether tokens come with log probabilities, which takes the logits themselves.
+  bool describes() const noexcept { return params_.top_logprobs >= 0; }
 
  private:
   bool is_thinking() const noexcept { return params_.think_end_id >= 0 && !thinking_ended_; }

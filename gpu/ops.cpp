@@ -95,6 +95,15 @@ void Ops::sum_blocks(const Tensor& parts, bool round, Tensor sum) {
   }
 }
 
+Result<void> Ops::draw_tokens(const Tensor& logits, std::span<const DrawRow> rows, std::span<TokenId> tokens) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto drawn =
+        sample_token({logits.row<float>(rows[i].row), static_cast<std::size_t>(logits.cols)}, rows[i].context);
+    tokens[i] = drawn ? drawn->id : -1;
+  }
+  return {};
+}
+
 Result<void> Ops::best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) {
   for (std::int64_t row = 0; row < sums.rows; ++row) {
     const auto *left = a.row<float>(row), *right = b.row<float>(row);

@@ -15,6 +15,7 @@
 #include "gpu/linear.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/numerics.hpp"
+#include "gpu/sampling/sampler.hpp"
 #include "gpu/tensor.hpp"
 #include "gpu/weights.hpp"
 
@@ -169,6 +170,12 @@ struct BestColumn {
   std::int32_t column = 0;
 };
 
+// A row of logits that a token is drawn from.
+struct DrawRow {
+  std::int64_t row = 0;
+  DrawContext context;
+};
+
 // The operations without a body belong to a backend; those with one have a plain form for host memory (ops.cpp).
 class Ops {
  public:
@@ -207,6 +214,8 @@ class Ops {
   virtual void scale(Tensor x, float factor, bool round);
   // sum = the blocks of sum.rows rows that `parts` consists of, added in their order; rounded if `round`.
   virtual void sum_blocks(const Tensor& parts, bool round, Tensor sum);
+  // tokens[i] = the token that sample_token draws from row rows[i].row, or -1 where it refuses. Waits. Errors: of wait.
+  virtual Result<void> draw_tokens(const Tensor& logits, std::span<const DrawRow> rows, std::span<TokenId> tokens);
   // sums = a + b; best[r] = the largest of row r and the first column that has it. Waits. Errors: of wait.
   virtual Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best);
 

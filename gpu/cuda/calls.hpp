@@ -31,6 +31,8 @@ struct RouteCall {
   Routing out;
 };
 void route(CudaContext& context, const RouteCall& call);
+Result<void> draw_tokens(CudaContext& context, const Tensor& logits, std::span<const DrawRow> rows,
+                         std::span<TokenId> tokens);
 // Builds the table of an expert layer's matrices.
 void prepare_experts(CudaContext& context, MoeWeights& weights);
 void moe(CudaContext& context, const MoeCall& call);

@@ -76,6 +76,9 @@ class CudaOps final : public Ops {
     if (sum.empty()) return;
     run("sum blocks", cuda::sum_blocks, parts, round, sum);
   }
+  Result<void> draw_tokens(const Tensor& logits, std::span<const DrawRow> rows, std::span<TokenId> tokens) override {
+    return cuda::draw_tokens(context_, logits, rows, tokens);
+  }
   Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best) override;
 
   void gather_rows(const Linear& table, std::span<const std::int32_t> ids, Tensor out) override {

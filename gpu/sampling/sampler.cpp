@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "gpu/cpu/simd/kernels.hpp"
+#include "gpu/sampling/mass.hpp"
 #include "gpu/sampling/penalties.hpp"
 #include "gpu/sampling/truncation.hpp"
 
@@ -14,6 +15,18 @@ namespace {
 
 TokenId best_token(std::span<const float> logits) {
   return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+// The first token, by id, at which the masses so far exceed u of all; weights as truncated_weights returns them.
+TokenId draw_by_mass(std::span<const double> weights, double u) {
+  std::uint64_t total = 0, sum = 0;
+  for (const double weight : weights) total += mass_of(weight);
+  const std::uint64_t drawn = mass_drawn(u, total);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    sum += mass_of(weights[i]);
+    if (sum > drawn) return static_cast<TokenId>(i);
+  }
+  return 0;  // not reached: the best token has a mass
 }
 
 // log of the sum of e^logit, the sum in double.
@@ -34,7 +47,7 @@ Result<SampledToken> sample_token(std::span<const float> logits, const DrawConte
   if (params.temperature <= 0.0F) return describe_token(logits, best_token(*adjusted), params.top_logprobs);
   const std::vector<double> weights = truncated_weights(*adjusted, params);
   const double u = uniform({params.seed, context.position, DrawPurpose::target});
-  return describe_token(logits, draw_token(weights, u), params.top_logprobs);
+  return describe_token(logits, draw_by_mass(weights, u), params.top_logprobs);
 }
 
 Result<std::vector<double>> processed_distribution(std::span<const float> logits, const DrawContext& context) {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 
 #include "gpu/cpu/simd/kernels.hpp"
+#include "gpu/sampling/mass.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -44,18 +46,19 @@ class Ranking {
 // Returns how many of the best tokens stay: at most top_k, then the fewest whose share of those reaches top_p.
 std::size_t count_kept(Ranking& ranking, std::span<const double> weights, const SamplingParams& params) {
   std::size_t limit = ranking.size();
-  double total = 0;
+  std::uint64_t total = 0;
   if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < limit) {
     limit = static_cast<std::size_t>(params.top_k);
-    for (std::size_t i = 0; i < limit; ++i) total += weights[static_cast<std::size_t>(ranking.at(i))];
+    for (std::size_t i = 0; i < limit; ++i) total += mass_of(weights[static_cast<std::size_t>(ranking.at(i))]);
   } else {
-    total = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (const double weight : weights) total += mass_of(weight);
   }
   if (params.top_p >= 1.0F) return limit;
-  double sum = 0;
+  const std::uint64_t needed = mass_needed(params.top_p, total);
+  std::uint64_t sum = 0;
   for (std::size_t i = 0; i < limit; ++i) {
-    sum += weights[static_cast<std::size_t>(ranking.at(i))];
-    if (sum >= static_cast<double>(params.top_p) * total) return i + 1;
+    sum += mass_of(weights[static_cast<std::size_t>(ranking.at(i))]);
+    if (sum >= needed) return i + 1;
   }
   return limit;
 }
