@@ -2,6 +2,7 @@
 // all rows, sample, commit, prepare the next drafts.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engram/error.hpp"
+#include "gpu/sampling/sampler.hpp"
 #include "gpu/step_plan.hpp"
 
 namespace tandem::gpu {

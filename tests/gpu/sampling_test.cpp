@@ -6,6 +6,9 @@
 #include <numeric>
 #include <random>
 
+#include "gpu/engine_sampler.hpp"
+#include "gpu/sampling/logit_edit.hpp"
+#include "gpu/sampling/mass.hpp"
 #include "gpu/sampling/sampler.hpp"
 #include "gpu/sampling/verification.hpp"
 
@@ -144,6 +147,39 @@ BOOST_AUTO_TEST_CASE(a_tiny_temperature_is_greedy_and_a_huge_one_nearly_uniform)
   for (const double p : processed_distribution(five, at(params)).value()) BOOST_TEST(std::abs(p - 0.2) < 1e-5);
 }
 
+BOOST_AUTO_TEST_CASE(a_mass_is_drawn_exactly_where_the_number_points) {
+  static_assert(mass_of(1.0) == std::uint64_t{1} << 44 && mass_of(0x1p-44) == 1 && mass_of(0x1.fp-45) == 0);
+  static_assert(mass_needed(1e-30F, 100) == 1 && mass_needed(0.5F, 100) == 50 && mass_needed(0.5F, 101) == 51);
+  static_assert(mass_drawn(open_unit(0), 1) == 0 && mass_drawn(open_unit(~std::uint64_t{0}), 1) == 0);
+  static_assert(mass_drawn(open_unit(~std::uint64_t{0}), std::uint64_t{1} << 50) == (std::uint64_t{1} << 50) - 1);
+  static_assert(mass_drawn(open_unit(~std::uint64_t{0}), ~std::uint64_t{0}) == ~std::uint64_t{0} - 2048);
+  static_assert(mass_drawn(0.5, 1000) == 500 && mass_drawn(0.25, 1000) == 250);
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t total = random() >> random() % 60, bits = random();
+    const long double exact = static_cast<long double>(open_unit(bits)) * static_cast<long double>(total);
+    BOOST_TEST(std::abs(static_cast<long double>(mass_drawn(open_unit(bits), total)) - exact) < 1.5L);
+    BOOST_TEST(mass_drawn(open_unit(bits), total) < std::max<std::uint64_t>(total, 1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(edits_of_a_token_follow_each_other_in_the_order_of_the_rules) {
+  SamplingParams params;
+  params.repetition_penalty = 2;
+  params.frequency_penalty = 0.5F;
+  params.logit_bias = {{1, 3}, {1, -100}, {9, 1}};
+  params.forbidden = {1, 5};
+  const std::vector<TokenId> prompt = {4, 1, -1}, generated = {1, 1, 9};
+  using Kind = LogitEdit::Kind;
+  const std::vector<std::pair<TokenId, Kind>> expected = {{1, Kind::repeated},  {1, Kind::lowered},
+                                                          {1, Kind::raised},    {1, Kind::forbidden},
+                                                          {1, Kind::forbidden}, {4, Kind::repeated}};
+  std::vector<std::pair<TokenId, Kind>> found;
+  for (const LogitEdit& edit : logit_edits({params, prompt, generated, 0}, 5))
+    found.emplace_back(edit.token, edit.kind);
+  BOOST_TEST((found == expected));
+}
+
 BOOST_AUTO_TEST_CASE(penalties_bias_and_forbidden_ids_change_the_choice_in_their_order) {
   auto params = greedy();
   const std::vector<TokenId> prompt = {1}, generated = {1, 1, 4};
@@ -159,6 +195,24 @@ BOOST_AUTO_TEST_CASE(penalties_bias_and_forbidden_ids_change_the_choice_in_their
   BOOST_TEST(sample_token(five, {params, prompt, generated, 0}).value().id == 0);
   params.logit_bias = {{0, -100}};
   BOOST_TEST(sample_token(five, {params, prompt, generated, 0}).value().id == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_takes_a_token_drawn_elsewhere_as_one_of_its_own) {
+  auto params = greedy();
+  params.frequency_penalty = 0.7F;
+  params.thinking_budget = 3;
+  params.think_end_id = 4;
+  params.opening = {0, 2};
+  params.stop_ids = {1};
+  const std::vector<TokenId> prompt = {3};
+  LaneSampler own(params, 0), other(params, 0);
+  own.begin(prompt);
+  other.begin(prompt);
+  for (std::int64_t position = 1; position < 12; ++position) {
+    const TokenId drawn = sample_token(five, other.context(other.generated(), position)).value().id;
+    BOOST_TEST(other.take(drawn).id == own.sample(five, position).value().id);
+  }
+  BOOST_TEST(other.generated() == own.generated(), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_stop_id_waits_for_min_tokens) {
