@@ -157,30 +157,55 @@ __device__ void store_slice(RecordFormat format, const RawSlice& raw, unsigned* 
   for (int j = 0; j < 16; ++j) words[j] = low[j] | high[j] << 16;
 }
 
-// Turns the scores of one head into rounded exps, block by block. Returns the factor of all sums; keep[b] is that of
-// the sums before block b. One warp.
-__device__ float soften_row(float* p, std::int64_t total, float sink, bool round, float* keep) {
-  const int i = threadIdx.x % warp_size;
-  float most = -FLT_MAX, sum_of_all = 0;  // finite: -inf would make NaN of -inf - -inf
-  for (std::int64_t first = 0; first < total; first += key_block, p += key_block) {
-    const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
-    float next = most;
-    for (int t = i; t < count; t += warp_size) next = fmaxf(next, p[t]);
-    for (int step = warp_size / 2; step > 0; step /= 2) next = fmaxf(next, __shfl_xor_sync(full_warp, next, step));
-    const float factor = exponential(most - next);
-    for (int t = i; t < count; t += warp_size) p[t] = exponential(p[t] - next);
-    __syncwarp();
-    float sum = 0;
-    for (int t = i % lanes; t < count; t += lanes) sum += p[t];
-    sum = add_lanes(sum);
-    __syncwarp();
-    for (int t = i; t < count; t += warp_size) p[t] = rounded(p[t], round);
-    sum_of_all = sum_of_all * factor + sum;
-    most = next;
-    if (i == 0) keep[first / key_block] = factor;
+// Turns the scores of one head into rounded exps. Returns the factor of all sums; keep[b] is that of the sums before
+// block b. One warp, lane b for the numbers of block b.
+//
+// A block needs the maxima before it and nothing else of the others: maxima, exps and sums of all blocks are made side
+// by side, and only the sum of the sums goes from block to block.
+__device__ float soften_row(float* p, int total, float sink, bool round, float* keep) {
+  static_assert(key_block == 2 * warp_size && blocks_most <= warp_size);
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, blocks = (total + key_block - 1) / key_block;
+  float most = -FLT_MAX;  // finite: -inf would make NaN of -inf - -inf
+#pragma unroll 4
+  for (int b = 0; b < blocks; ++b) {
+    const int t = b * key_block + lane;
+    float own = t < total ? fmaxf(-FLT_MAX, p[t]) : -FLT_MAX;
+    if (t + warp_size < total) own = fmaxf(own, p[t + warp_size]);
+    for (int step = warp_size / 2; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(full_warp, own, step));
+    if (lane == b) most = own;
+  }
+  for (int step = 1; step < blocks_most; step *= 2) {
+    const float before = __shfl_up_sync(full_warp, most, step);
+    if (lane >= step) most = fmaxf(most, before);
+  }
+  const float before = __shfl_up_sync(full_warp, most, 1);
+  const float factor = exponential((lane == 0 ? -FLT_MAX : before) - most);
+  if (lane < blocks) keep[lane] = factor;
+#pragma unroll 4
+  for (int first = 0; first < total; first += warp_size) {
+    const float highest = __shfl_sync(full_warp, most, first / key_block);
+    if (first + lane < total) p[first + lane] = exponential(p[first + lane] - highest);
   }
   __syncwarp();
-  return 1.0F / (sum_of_all + exponential(sink - most));
+  float sum = 0;
+#pragma unroll 4
+  for (int b = 0; b < blocks; ++b) {
+    const int end = total - b * key_block < key_block ? total - b * key_block : key_block;
+    float own = 0;
+    for (int t = lane % lanes; t < end; t += lanes) own += p[b * key_block + t];
+    own = add_lanes(own);
+    if (lane == b) sum = own;
+  }
+  __syncwarp();
+#pragma unroll 4
+  for (int t = lane; t < total; t += warp_size) p[t] = rounded(p[t], round);
+  float sum_of_all = 0;
+  for (int b = 0; b < blocks; ++b) {
+    sum_of_all = sum_of_all * __shfl_sync(full_warp, factor, b) + __shfl_sync(full_warp, sum, b);
+  }
+  __syncwarp();
+  const float last = __shfl_sync(full_warp, most, blocks > 0 ? blocks - 1 : 0);
+  return 1.0F / (sum_of_all + exponential(sink - last));
 }
 
 // The records of all keys of a row: those of entries four at a time, since each needs two loads in a row.
@@ -248,7 +273,7 @@ __global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall ca
 #pragma unroll 8
   for (int t = lane; t < static_cast<int>(total); t += warp_size) p[t] = scores[t];
   __syncwarp();
-  const float factor = soften_row(p, total, call.sink[head], call.round, shared.keep[warp]);
+  const float factor = soften_row(p, static_cast<int>(total), call.sink[head], call.round, shared.keep[warp]);
   __syncthreads();
 
   // Two threads a key bring its slice into the tile: word 16 i + l holds channels 32 i + l and 32 i + l + 16.
