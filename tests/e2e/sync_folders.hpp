@@ -59,6 +59,14 @@ class SyncFolders {
     for (const auto& name : names()) sum += std::filesystem::file_size(source() / name);
     return sum;
   }
+  // Bytes of the files that have their final name there.
+  std::int64_t whole_bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& name : names()) {
+      if (std::filesystem::exists(target() / name)) sum += std::filesystem::file_size(source() / name);
+    }
+    return static_cast<std::int64_t>(sum);
+  }
   // Whether every file that has its final name there is the one that is here.
   bool has_only_whole_files() const {
     for (const auto& name : names()) {
