@@ -153,6 +153,8 @@ Result<void> DurableFile::commit() {
   if (::fsync(descriptor_) != 0) return io_error(temporary_, "fsync");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "rename to");
   temporary_.clear();
+  ::close(
+      std::exchange(descriptor_, -1));  // the lock was the temporary file's; whoever opens the file may want its own
   const auto folder = path_.parent_path();
   return sync_folder(folder.empty() ? fs::path(".") : folder);
 }

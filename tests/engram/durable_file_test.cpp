@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "engram/pack/output_file.hpp"
 #include "engram/text_file.hpp"
 #include "tests/engram/temporary_folder.hpp"
 
@@ -88,6 +89,15 @@ BOOST_AUTO_TEST_CASE(a_file_that_somebody_writes_is_not_taken_for_a_dead_ones) {
   BOOST_TEST(first->commit().has_value());
   BOOST_TEST(read_text(path, 100).value() == "1");
   BOOST_TEST(entries_of(folder.path()) == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_whole_is_locked_by_nobody) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  auto file = DurableFile::create(path);
+  BOOST_REQUIRE(file);
+  BOOST_REQUIRE(file->commit().has_value());
+  BOOST_TEST(OutputFile::open(path).has_value(), "while the first one's object lives");
 }
 
 BOOST_AUTO_TEST_CASE(only_names_of_temporary_files_are_taken_for_those) {
