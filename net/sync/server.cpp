@@ -126,6 +126,7 @@ void SyncServer::Parts::accept_until_stopped() noexcept {
       is_over = true;
     } catch (const std::exception& error) {
       note_refused(error);
+      context.restart();  // it found itself without work and stopped
       error_code ignored;
       pause.expires_after(accept_again_after);
       pause.wait(ignored);
