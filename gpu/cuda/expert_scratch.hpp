@@ -119,4 +119,16 @@ inline ExpertScratch expert_scratch(const ExpertShape& shape, std::int64_t rows)
   return {routed_scratch(shape, rounded), shared_scratch(shape, rounded)};
 }
 
+// What workspaces have come to that met calls of every number of rows up to `rows`: blocks that became too small stay.
+inline ExpertScratch grown_expert_scratch(const ExpertShape& shape, std::int64_t rows) {
+  const std::int64_t most = std::min(rows, expert_chunk_rows(shape.is_exl3));
+  ExpertScratch sum;
+  for (std::int64_t power = 1;; power *= 2) {
+    const ExpertScratch one = expert_scratch(shape, power);
+    sum.stream += std::max(one.stream, Workspace::smallest_block);
+    sum.branch += std::max(one.branch, Workspace::smallest_block);
+    if (power >= most) return sum;
+  }
+}
+
 }  // namespace tandem::gpu::cuda

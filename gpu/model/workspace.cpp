@@ -4,12 +4,6 @@
 #include <algorithm>
 
 namespace tandem::gpu {
-namespace {
-
-constexpr std::size_t smallest_block = std::size_t{1} << 20;
-
-}  // namespace
-
 void Workspace::reset() {
   if (blocks_.size() > 1) {
     const std::size_t total = bytes();

@@ -36,6 +36,8 @@ class Workspace {
 
   explicit Workspace(Memory& memory = host_memory()) noexcept : memory_(memory) {}
 
+  // Memory is allocated in blocks of at least so many bytes.
+  static constexpr std::size_t smallest_block = std::size_t{1} << 20;
   // Bytes that a tensor of so many 4-byte elements takes.
   static constexpr std::size_t room(std::int64_t elements) noexcept {
     return whole_lines(static_cast<std::size_t>(elements) * sizeof(float));

@@ -76,9 +76,9 @@ void ScratchMeter::moe(const MoeCall& call) {
 
 // The shared expert runs beside the routed ones, in the other side's memory.
 void ScratchMeter::moe_on_device(const MoeCall& call) {
-  const cuda::ExpertScratch scratch = cuda::expert_scratch(cuda::expert_shape(call), call.x.rows);
-  take(static_cast<std::int64_t>(scratch.stream / sizeof(float)));
-  beside(Ops::Side::branch, [&] { take(static_cast<std::int64_t>(scratch.branch / sizeof(float))); });
+  const cuda::ExpertScratch grown = cuda::grown_expert_scratch(cuda::expert_shape(call), call.x.rows);
+  take_with_growth(grown.stream);
+  beside(Ops::Side::branch, [&] { take_with_growth(grown.branch); });
 }
 
 void ScratchMeter::moe_on_host(const MoeCall& call) {
@@ -99,10 +99,7 @@ void ScratchMeter::beside(Ops::Side side, const std::function<void()>& body) {
 }
 
 std::size_t ScratchMeter::bytes() const noexcept {
-  // The device's scratch is a Workspace: when it grows it may come to twice what one operation needed.
-  const std::int64_t factor = is_device_ ? 2 : 1;
-  const std::int64_t floats = std::accumulate(floats_most_.begin(), floats_most_.end(), std::int64_t{0});
-  return static_cast<std::size_t>(factor * floats) * sizeof(float);
+  return std::accumulate(bytes_most_.begin(), bytes_most_.end(), std::size_t{0});
 }
 
 }  // namespace tandem::gpu

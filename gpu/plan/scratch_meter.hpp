@@ -36,7 +36,11 @@ class ScratchMeter {
   std::size_t bytes() const noexcept;
 
  private:
-  void take(std::int64_t floats) noexcept { floats_most_[here_] = std::max(floats_most_[here_], floats); }
+  // The device's scratch is a Workspace: when it grows it may come to twice what one operation needed.
+  void take(std::int64_t floats) noexcept {
+    take_with_growth(static_cast<std::size_t>((is_device_ ? 2 : 1) * floats) * sizeof(float));
+  }
+  void take_with_growth(std::size_t bytes) noexcept { bytes_most_[here_] = std::max(bytes_most_[here_], bytes); }
   std::int64_t floats_of(const Tensor& x, const Linear& weight, LinearMode mode) const;
   void moe_on_device(const MoeCall& call);
   void moe_on_host(const MoeCall& call);
@@ -44,7 +48,7 @@ class ScratchMeter {
   bool is_device_;
   int threads_;
   std::size_t here_ = 0;
-  std::array<std::int64_t, 3> floats_most_{};  // of the stream and of its two sides
+  std::array<std::size_t, 3> bytes_most_{};  // of the stream and of its two sides
 };
 
 }  // namespace tandem::gpu

@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(exl3_experts_are_planned_with_chunks_of_1024_rows) {
   // Gate, up, h, the products and the rotated h of 6144 uses, in floats.
   BOOST_TEST(taken.stream >= 4U * 6144 * (3 * 1152 + 5120 + 1152 / 2));
   BOOST_TEST(taken.stream + taken.branch < 270'000'000U);
-  BOOST_TEST(planned(model.of(1024)) >= 2 * (taken.stream + taken.branch));
+  BOOST_TEST(planned(model.of(1024)) > taken.stream + taken.branch);
   BOOST_TEST(planned(model.of(4096)) == planned(model.of(1024)), "longer calls come in chunks");
   BOOST_TEST(planned(model.of(64)) < planned(model.of(1024)) / 8);
 }
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(other_formats_are_planned_with_chunks_of_128_rows) {
   BOOST_TEST(planned(model.of(64)) < planned(model.of(128)));
 }
 
-// Blocks that became too small stay: they may not add up to more than the plan's factor of two.
+// Blocks that became too small stay: what they add up to is planned.
 BOOST_AUTO_TEST_CASE(a_workspace_that_meets_ever_longer_calls_stays_within_the_plan) {
   FullSize model(WeightFormat::exl3);
   cuda::ExpertShape shape = cuda::expert_shape(model.of(1));
@@ -79,9 +79,10 @@ BOOST_AUTO_TEST_CASE(a_workspace_that_meets_ever_longer_calls_stays_within_the_p
       BOOST_TEST(workspace->bytes() == before, "what was reserved is there");
     }
   }
-  const auto most = cuda::expert_scratch(shape, 1024);
-  BOOST_TEST(stream.bytes() <= 2 * most.stream);
-  BOOST_TEST(branch.bytes() <= 2 * most.branch);
+  const auto grown = cuda::grown_expert_scratch(shape, 1100);
+  BOOST_TEST(stream.bytes() <= grown.stream);
+  BOOST_TEST(branch.bytes() <= grown.branch);
+  BOOST_TEST(grown.stream < 2.2 * static_cast<double>(cuda::expert_scratch(shape, 1024).stream));
 }
 
 BOOST_AUTO_TEST_CASE(sides_that_run_at_the_same_time_are_added_on_the_device_only) {
