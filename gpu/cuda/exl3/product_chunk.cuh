@@ -135,7 +135,7 @@ class ChunkDecoder {
  public:
   static constexpr int quads = 4 / row_warps;
   // Whether a step's words fit into registers beside those that it decodes.
-  static constexpr bool loads_ahead = quads * bits <= 10;
+  static constexpr bool loads_ahead = quads * bits < 10;
 
   __device__ __forceinline__ ChunkDecoder(const ProductJob& job, const ProductPart& part, int block)
       : words_(static_cast<const std::uint32_t*>(part.words) +
