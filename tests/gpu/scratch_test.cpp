@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(exl3_experts_are_planned_with_chunks_of_1024_rows) {
   const auto taken = cuda::expert_scratch(cuda::expert_shape(model.of(1024)), 1024);
   // Gate, up, h, the products and the rotated h of 6144 uses, in floats.
   BOOST_TEST(taken.stream >= 4U * 6144 * (3 * 1152 + 5120 + 1152 / 2));
-  BOOST_TEST(taken.stream + taken.branch < 270'000'000U);
+  BOOST_TEST(taken.stream + taken.branch < 282'000'000U);
   BOOST_TEST(planned(model.of(1024)) > taken.stream + taken.branch);
   BOOST_TEST(planned(model.of(4096)) == planned(model.of(1024)), "longer calls come in chunks");
   BOOST_TEST(planned(model.of(64)) < planned(model.of(1024)) / 8);
