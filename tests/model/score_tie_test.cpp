@@ -115,7 +115,7 @@ Run run_without(Rig& rig, std::span<const std::int32_t> hidden) {
   WatchingProbe probe;
   probe.on_record = [&](const std::string& name) {
     const auto& seen = probe.seen.seen;
-    if (name == "layers.8.iw_raw") keys.hide(unwanted_key(seen.at("layers.8.iq"), seen.at(name)));
+    if (name == "layers.8.iq") keys.hide(unwanted_key(seen.at(name), seen.at("layers.8.iw_raw")));
     if (name == "layers.8.sel") keys.restore();
   };
   Run run;
