@@ -77,12 +77,12 @@ void report(Self self, RankState state) {
 void fail(Self self, const Error& error, int exit_code) {
   RankWorkerState& state = self->state;
   const std::string what = fmt::format("rank {}: {}", state.options.rank, error.message());
-  if (state.communicator) state.communicator->abort(what);
   RankState failed;
   failed.state = NodeState::failed;
   failed.detail = what;
   failed.exit_code = exit_code;
-  report(self, std::move(failed));
+  report(self, std::move(failed));  // ahead of what the abort makes the other ranks report: the first cause counts
+  if (state.communicator) state.communicator->abort(what);
   self->quit(caf::make_error(caf::sec::runtime_error, what));
 }
 

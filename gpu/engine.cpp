@@ -93,8 +93,11 @@ Result<void> reach_devices(const EngineOptions& options, std::unique_ptr<Communi
                            const std::atomic<bool>* stop) {
   if (options.backend != "cuda") return {};
   const auto device = device_of(options.devices, group->rank(), visible_devices());
-  if (!device) return device.error();
-  DeviceMember member{find_nccl(), *device, stop, {}};
+  DeviceMember member{find_nccl(), 0, std::nullopt, stop, {}};
+  if (device)
+    member.device = *device;
+  else
+    member.unusable = device.error();
   if (options.announce) {
     member.announce = [&options, rank = group->rank()](const std::string& text) {
       if (rank == 0) options.announce(text);

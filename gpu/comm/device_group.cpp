@@ -47,12 +47,17 @@ Result<void> check_wishes(const std::vector<Card>& cards) {
   return {};
 }
 
-Result<void> check_ranks(const std::vector<Card>& cards) {
+Result<void> check_devices(const std::vector<Card>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    if (cards[rank].is_usable == 0) {
-      return Error{ErrorCode::resource, fmt::format("rank {}", rank),
-                   fmt::format("CUDA device {} cannot be used", cards[rank].device), "a usable device"};
-    }
+    if (cards[rank].is_usable != 0) continue;
+    return Error{ErrorCode::resource, fmt::format("rank {}", rank), "its CUDA device cannot be used",
+                 "a usable device"};
+  }
+  return {};
+}
+
+Result<void> check_versions(const std::vector<Card>& cards) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     if (cards[rank].version != cards[0].version)
       return refused(rank, describe_version(cards[rank].version),
                      fmt::format("{} as on rank 0", describe_version(cards[0].version)));
@@ -72,6 +77,7 @@ std::optional<std::pair<std::size_t, std::size_t>> sharers(const std::vector<Car
 
 Result<Choice> choose(const std::vector<Card>& cards) {
   if (auto same = check_wishes(cards); !same) return same.error();
+  if (auto usable = check_devices(cards); !usable) return usable.error();
   const auto wish = static_cast<DeviceExchange>(cards.front().exchange);
   if (wish == DeviceExchange::host) return Choice{};
   const auto without = std::find_if(cards.begin(), cards.end(), [](const Card& card) { return card.version == 0; });
@@ -80,7 +86,7 @@ Result<Choice> choose(const std::vector<Card>& cards) {
     if (wish == DeviceExchange::nccl) return refused(rank, "a build without NCCL", "NCCL on every rank");
     return Choice{false, fmt::format("rank {} has a build without NCCL", rank)};
   }
-  if (auto fit = check_ranks(cards); !fit) return fit.error();
+  if (auto fit = check_versions(cards); !fit) return fit.error();
   const auto shared = sharers(cards);
   if (!shared) return Choice{true, {}};
   const auto [rank, other] = *shared;
@@ -99,7 +105,9 @@ Card card_of(const DeviceGroupOptions& options, const DeviceMember& member, std:
   card.exchange = static_cast<std::int32_t>(options.exchange);
   card.device = member.device;
   card.may_share = options.may_share_device ? 1 : 0;
-  if (member.nccl == nullptr || options.exchange == DeviceExchange::host) return card;
+  own = member.unusable;
+  card.is_usable = own ? 0 : 1;
+  if (own || member.nccl == nullptr || options.exchange == DeviceExchange::host) return card;
   card.version = member.nccl->version();
   const auto uuid = member.nccl->select(member.device);
   if (uuid)
@@ -130,7 +138,7 @@ Result<int> device_of(const DeviceGroupOptions& options, int rank, int visible) 
 
 Result<void> reach_devices(std::unique_ptr<Communicator>& group, const DeviceGroupOptions& options,
                            const DeviceMember& member) {
-  if (group->size() == 1) return {};
+  if (group->size() == 1) return member.unusable ? Result<void>(*member.unusable) : Result<void>{};
   std::optional<Error> own;
   const Card card = card_of(options, member, own);
   std::vector<Card> cards(static_cast<std::size_t>(group->size()));

@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -30,8 +31,9 @@ constexpr auto finalize_timeout = std::chrono::seconds(2);  // then a group is a
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(NcclApi& nccl, std::unique_ptr<Communicator> control, NcclGroup group, const NcclOptions& options)
-      : nccl_(nccl), options_(options), control_(std::move(control)), group_(group), keeper_([this] { keep(); }) {}
+  // Owns the group from here on.
+  NcclCommunicator(NcclApi& nccl, NcclGroup group, const NcclOptions& options)
+      : nccl_(nccl), options_(options), group_(group) {}
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
   ~NcclCommunicator() override {
@@ -40,8 +42,21 @@ class NcclCommunicator final : public Communicator {
       is_leaving_ = true;
     }
     changed_.notify_all();
-    keeper_.join();
+    if (keeper_.joinable()) keeper_.join();
     if (group_ != nullptr) leave();
+  }
+
+  // Starts the keeper and takes `control` over; leaves it where it is if there is no thread to be had.
+  Result<void> start(std::unique_ptr<Communicator>& control) {
+    const std::lock_guard lock(mutex_);  // the keeper begins behind it
+    try {
+      keeper_ = std::thread([this] { keep(); });
+    } catch (const std::system_error& failed) {
+      is_quiet_ = false;  // nobody leaves in peace: the others wait for this rank
+      return comm::nccl_error(ErrorCode::resource, control->rank(), failed.what(), "a thread to look after the group");
+    }
+    control_ = std::move(control);
+    return {};
   }
 
   int rank() const noexcept override { return control_->rank(); }
@@ -174,8 +189,8 @@ class NcclCommunicator final : public Communicator {
 
   NcclApi& nccl_;
   const NcclOptions options_;
-  const std::unique_ptr<Communicator> control_;
-  std::mutex mutex_;  // guards what follows
+  std::unique_ptr<Communicator> control_;  // since start()
+  std::mutex mutex_;                       // guards what follows
   std::condition_variable changed_;
   NcclGroup group_;
   std::optional<Error> dead_;
@@ -195,7 +210,9 @@ Result<std::unique_ptr<Communicator>> make_nccl_communicator(NcclApi& nccl, std:
                                                              const NcclOptions& options) {
   const auto group = comm::connect_nccl(nccl, *control, options);
   if (!group) return group.error();
-  return std::unique_ptr<Communicator>(std::make_unique<NcclCommunicator>(nccl, std::move(control), *group, options));
+  auto made = std::make_unique<NcclCommunicator>(nccl, *group, options);
+  if (auto started = made->start(control); !started) return started.error();
+  return std::unique_ptr<Communicator>(std::move(made));
 }
 
 }  // namespace tandem::gpu

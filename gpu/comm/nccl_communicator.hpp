@@ -20,7 +20,8 @@ struct NcclOptions {
 // Returns a communicator that exchanges device memory through `nccl`, which must outlive it, and everything else
 // through `control`, which it takes over; on failure `control` stays as it was. Every rank of the group calls it, each
 // from its own thread or process, and all have the same outcome. Errors: those of control; unavailable if NCCL cannot
-// connect a rank, timeout if it does not within connect_timeout, cancelled if a rank was stopped: `where` names it.
+// connect a rank, resource if there is no thread for it, timeout if it does not within connect_timeout, cancelled if a
+// rank was stopped: `where` names it.
 Result<std::unique_ptr<Communicator>> make_nccl_communicator(NcclApi& nccl, std::unique_ptr<Communicator>& control,
                                                              const NcclOptions& options);
 

@@ -4,8 +4,10 @@
 //   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   4 heads and 64 channels a block
 //
 // Shapes   d = 512; window records W8, entries N4 or W8; up to 128 + 512 keys a row.
-// Work     the chain over blocks of keys remains only where it must: maxima and factors (every block of values repeats
-//          them for its heads) and one chain of multiply-adds a channel.
+// Work     queries turn on the way in and outputs on the way out where angles are given. Blocks of keys are softened
+// side
+//          by side (every block of values repeats that for its heads); chains remain where they must: the sum of the
+//          blocks' sums, and one of multiply-adds a channel.
 // Order    that of attention_kernels.cu: 64-key blocks from the row's own first key, dots in 16 lanes, values
 //          ascending. So both give the same bits.
 // Bytes    a key's record once a block of scores, a slice of it once a block of values, from the second-level cache.

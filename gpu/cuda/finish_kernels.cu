@@ -1,6 +1,6 @@
 // Norm, factor, rotation, X4 and record of rows that a product left, while they are in one block's hands.
 //
-// Shapes   up to 3 tensors [rows, cols], cols up to 12288: latent query 1280 and window entry 512; index queries 32 x
+// Shapes   up to 3 tensors [rows, cols], cols up to 12256: latent query 1280 and window entry 512; index queries 32 x
 //          128 and head weights 32; index key 128 and compressed entry 512. A block is one row of one tensor.
 // Order    the sum of squares in 16 lanes (lanes.cuh); everything else element by element, in the order and with the
 //          roundings of rmsnorm, scale, rope, quantise_x4 and write_records one after the other: their bits.

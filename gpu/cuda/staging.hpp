@@ -22,6 +22,8 @@ class Staging {
   // `stream` must outlive this. Failures are kept by the stream.
   Staging(Stream& stream, std::size_t bytes);
 
+  std::size_t capacity() const noexcept { return bytes_; }
+
   // Returns where kernels launched from now on find the values; null if there are none or on failure.
   template <class T>
   const T* send(std::span<const T> values) {

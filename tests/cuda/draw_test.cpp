@@ -20,7 +20,8 @@ struct Request {
 };
 
 // Draws from every row of `logits` [requests, V] on both sides.
-std::vector<TokenId> check_draws(const std::string& what, Floats logits, const std::vector<Request>& requests) {
+std::vector<TokenId> check_draws(const std::string& what, Floats logits, const std::vector<Request>& requests,
+                                 Ops& device = *backends().cuda) {
   const auto rows = static_cast<std::int64_t>(requests.size());
   const DeviceMatrix device_logits(logits, rows);
   std::vector<DrawRow> draws;
@@ -30,7 +31,8 @@ std::vector<TokenId> check_draws(const std::string& what, Floats logits, const s
   }
   std::vector<TokenId> expected(requests.size(), -7), found(requests.size(), -7);
   BOOST_TEST(backends().cpu->draw_tokens(matrix(logits, rows), draws, expected).has_value());
-  BOOST_TEST(backends().cuda->draw_tokens(device_logits, draws, found).has_value());
+  BOOST_TEST(backends().cuda->wait().has_value());  // `device` may be another one, with a stream of its own
+  BOOST_TEST(device.draw_tokens(device_logits, draws, found).has_value());
   for (std::size_t i = 0; i < found.size(); ++i) BOOST_TEST(found[i] == expected[i], what << ", row " << i);
   return found;
 }
@@ -137,6 +139,38 @@ BOOST_AUTO_TEST_CASE(penalties_bias_and_forbidden_ids_apply_in_their_order) {
     requests.push_back(one);
   }
   check_draws("edits", random.floats(24 * vocabulary, 2.0F), requests);
+}
+
+BOOST_AUTO_TEST_CASE(lists_that_do_not_fit_the_staging_area_together_reach_their_own_rows) {
+  if (!has_device()) return;
+  CudaOptions options;
+  options.staging_bytes = 16 << 10;
+  const auto device = make_cuda_ops(options);
+  BOOST_REQUIRE(device.has_value());
+  Random random(86);
+  constexpr std::int64_t vocabulary = 1000;
+  std::vector<Request> requests;
+  for (int i = 0; i < 12; ++i) {
+    Request one{with(i % 2 == 0 ? 0.0F : 1.0F), {}, {}, i};
+    for (TokenId token = 0; token < 500; ++token) one.prompt.push_back(2 * token + i % 2);
+    one.params.repetition_penalty = 1.0F + 0.1F * static_cast<float>(i);
+    requests.push_back(one);
+  }
+  check_draws("pieces", random.floats(12 * vocabulary, 2.0F), requests, **device);
+  // One whose own list is longer than a piece is left to the host; its neighbours are not.
+  requests[5].params.repetition_penalty = 1.3F;
+  for (TokenId token = 0; token < vocabulary; ++token) requests[5].prompt.push_back(token);
+  Floats logits = random.floats(12 * vocabulary, 2.0F);
+  const DeviceMatrix device_logits(logits, 12);
+  BOOST_TEST(backends().cuda->wait().has_value());
+  std::vector<DrawRow> draws;
+  for (const Request& one : requests)
+    draws.push_back({static_cast<std::int64_t>(draws.size()), {one.params, one.prompt, one.generated, one.position}});
+  std::vector<TokenId> expected(12, -7), found(12, -7);
+  BOOST_TEST(backends().cpu->draw_tokens(matrix(logits, 12), draws, expected).has_value());
+  BOOST_TEST((*device)->draw_tokens(device_logits, draws, found).has_value());
+  expected[5] = -1;
+  BOOST_TEST(found == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(rows_that_the_sampler_refuses_have_no_token) {
