@@ -36,8 +36,8 @@ void* run_lookup(void* owned) {
   const std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(owned));
   try {
     lookup->answer.set_value(lookup->service(lookup->host, lookup->port));
-  } catch (const std::exception& failed) {
-    lookup->answer.set_value(lookup_error(ErrorCode::unavailable, text_of(lookup->host, lookup->port), failed.what()));
+  } catch (...) {
+    lookup->answer.set_exception(std::current_exception());  // take() makes an error of it
   }
   return nullptr;
 }
@@ -82,6 +82,14 @@ Result<NameLookup> NameLookup::start(const std::string& host, std::uint16_t port
 
 bool NameLookup::wait_for(std::chrono::milliseconds limit) const {
   return answer_.wait_for(limit) == std::future_status::ready;
+}
+
+Result<Endpoints> NameLookup::take() {
+  try {
+    return answer_.get();
+  } catch (const std::exception& failed) {
+    return lookup_error(ErrorCode::unavailable, name_, failed.what());
+  }
 }
 
 Error NameLookup::timeout(std::chrono::milliseconds limit) const {

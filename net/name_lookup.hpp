@@ -33,7 +33,7 @@ class NameLookup {
   // Returns whether the answer is there, after at most this long.
   bool wait_for(std::chrono::milliseconds limit) const;
   // Takes the answer, once, after wait_for() returned true.
-  Result<Endpoints> take() { return answer_.get(); }
+  Result<Endpoints> take();
   // Returns the error of who has waited for `limit` in vain.
   Error timeout(std::chrono::milliseconds limit) const;
 
