@@ -93,17 +93,15 @@ Result<void> reach_devices(const EngineOptions& options, std::unique_ptr<Communi
                            const std::atomic<bool>* stop) {
   if (options.backend != "cuda") return {};
   const auto device = device_of(options.devices, group->rank(), visible_devices());
-  DeviceMember member{find_nccl(), 0, std::nullopt, stop, {}};
-  if (device)
-    member.device = *device;
-  else
-    member.unusable = device.error();
+  DeviceMember member{find_nccl(), device ? *device : -1, stop, {}};
   if (options.announce) {
     member.announce = [&options, rank = group->rank()](const std::string& text) {
       if (rank == 0) options.announce(text);
     };
   }
-  return reach_devices(group, options.devices, member);
+  auto reached = reach_devices(group, options.devices, member);
+  if (!device) return device.error();  // the others were told, and have an error too
+  return reached;
 }
 
 Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& options, Communicator& communicator,

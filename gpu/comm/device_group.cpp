@@ -105,7 +105,8 @@ Card card_of(const DeviceGroupOptions& options, const DeviceMember& member, std:
   card.exchange = static_cast<std::int32_t>(options.exchange);
   card.device = member.device;
   card.may_share = options.may_share_device ? 1 : 0;
-  own = member.unusable;
+  // A rank without a device comes as well, with a number below 0: else the others would wait for it.
+  if (member.device < 0) own = Error{ErrorCode::resource, "CUDA device", "none that can be used", "a usable device"};
   card.is_usable = own ? 0 : 1;
   if (own || member.nccl == nullptr || options.exchange == DeviceExchange::host) return card;
   card.version = member.nccl->version();
@@ -138,7 +139,7 @@ Result<int> device_of(const DeviceGroupOptions& options, int rank, int visible) 
 
 Result<void> reach_devices(std::unique_ptr<Communicator>& group, const DeviceGroupOptions& options,
                            const DeviceMember& member) {
-  if (group->size() == 1) return member.unusable ? Result<void>(*member.unusable) : Result<void>{};
+  if (group->size() == 1) return {};
   std::optional<Error> own;
   const Card card = card_of(options, member, own);
   std::vector<Card> cards(static_cast<std::size_t>(group->size()));

@@ -31,6 +31,8 @@ struct RouteCall {
   Routing out;
 };
 void route(CudaContext& context, const RouteCall& call);
+// As Ops::draw_tokens; a row whose list of edits is longer than half of the staging area has no token (-1) either, and
+// is drawn by the caller like one that was refused.
 Result<void> draw_tokens(CudaContext& context, const Tensor& logits, std::span<const DrawRow> rows,
                          std::span<TokenId> tokens);
 // Builds the table of an expert layer's matrices.
