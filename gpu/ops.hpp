@@ -214,7 +214,7 @@ class Ops {
   virtual void scale(Tensor x, float factor, bool round);
   // sum = the blocks of sum.rows rows that `parts` consists of, added in their order; rounded if `round`.
   virtual void sum_blocks(const Tensor& parts, bool round, Tensor sum);
-  // tokens[i] = the token that sample_token draws from row rows[i].row, or -1 where it refuses. Waits. Errors: of wait.
+  // tokens[i] = what sample_token draws from row rows[i].row; -1: it refuses, or the caller must. Waits. Errors: wait.
   virtual Result<void> draw_tokens(const Tensor& logits, std::span<const DrawRow> rows, std::span<TokenId> tokens);
   // sums = a + b; best[r] = the largest of row r and the first column that has it. Waits. Errors: of wait.
   virtual Result<void> best_of_sum(const Tensor& a, const Tensor& b, Tensor sums, std::span<BestColumn> best);

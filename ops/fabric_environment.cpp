@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "gpu/backend.hpp"
 #include "gpu/comm/nccl_environment.hpp"
 
 namespace tandem::ops {
@@ -19,8 +20,8 @@ Result<void> prepare_fabric(const Settings& settings, int rank) {
     error.where += fmt::format(" ({}*)", node);
     return error;
   }
-  const bool is_used = settings.text("model.backend") == "cuda" && settings.integer("ranks") > 1 &&
-                       settings.text("fabric.exchange") != "host";
+  const bool is_used = gpu::find_nccl() != nullptr && settings.text("model.backend") == "cuda" &&
+                       settings.integer("ranks") > 1 && settings.text("fabric.exchange") != "host";
   if (!is_used) return {};
   std::string told;
   for (const gpu::NcclVariable& variable : *variables) {

@@ -33,14 +33,14 @@ Result<int> device_of(const DeviceGroupOptions& options, int rank, int visible);
 
 // How one rank takes part.
 struct DeviceMember {
-  NcclApi* nccl = nullptr;  // null: this build has none
-  int device = 0;
+  NcclApi* nccl = nullptr;                           // null: this build has none
+  int device = 0;                                    // below 0: it has none, and comes to tell
   const std::atomic<bool>* stop = nullptr;           // see NcclOptions
   std::function<void(const std::string&)> announce;  // told why host memory is used where nobody asked for it
 };
 
 // Replaces `group` by one that reaches devices, if the ranks can and want to; leaves it as it is otherwise, and on
-// failure. Every rank calls it. Errors, the same on all ranks: those of make_nccl_communicator; resource (a rank's
+// failure. Every rank calls it. Errors, one code on all ranks: those of make_nccl_communicator; resource (a rank's
 // device cannot be used), mismatch (other wishes, other versions of NCCL, one device for two ranks, no NCCL), with the
 // rank in `where`.
 Result<void> reach_devices(std::unique_ptr<Communicator>& group, const DeviceGroupOptions& options,

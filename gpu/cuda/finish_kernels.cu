@@ -10,6 +10,7 @@
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/finish_kernels.hpp"
 #include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/norm_row.cuh"
 #include "gpu/cuda/records.cuh"
 
 namespace tandem::gpu::cuda {
@@ -19,15 +20,8 @@ constexpr int threads = 512;
 static_assert(finish_cols_max * sizeof(float) <= 48 << 10, "what a kernel may have without asking");
 
 // Each step ends with a barrier if the next one reads what other threads wrote.
-__device__ void normalise(const FinishJob& job, float* row, int cols, float& shared_factor) {
-  if (threadIdx.x < warp_size) {
-    const float sum = dot_in_lanes(cols, [&](int i) { return float2{row[i], row[i]}; });
-    if (threadIdx.x == 0) shared_factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + job.eps);
-  }
-  __syncthreads();
-  const float factor = shared_factor;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < cols; i += threads) row[i] = rounded(row[i] * factor * job.norm[i], job.round);
+__device__ void normalise(const FinishJob& job, float* row, int cols) {
+  norm_row(row, cols, {job.norm, job.eps, job.round}, threads, row);
   __syncthreads();
 }
 
@@ -70,7 +64,6 @@ __device__ void store_record(const FinishJob& job, const float* row, int cols) {
 __global__ void __launch_bounds__(threads) finish_kernel(FinishCall call) {
   begin_dependent();
   extern __shared__ __align__(16) float row[];
-  __shared__ float factor;
   const FinishJob& job = call.jobs[blockIdx.y];
   if (blockIdx.x >= job.x.rows) return;
   const int cols = static_cast<int>(job.x.cols);
@@ -78,7 +71,7 @@ __global__ void __launch_bounds__(threads) finish_kernel(FinishCall call) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < cols; i += threads) row[i] = x[i];
   __syncthreads();
-  if (job.norm != nullptr) normalise(job, row, cols, factor);
+  if (job.norm != nullptr) normalise(job, row, cols);
   if (job.factor != 1) {
     for (int i = threadIdx.x; i < cols; i += threads) row[i] = rounded(row[i] * job.factor, job.round);
     __syncthreads();

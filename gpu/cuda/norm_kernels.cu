@@ -10,6 +10,7 @@
 
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/lanes.cuh"
+#include "gpu/cuda/norm_row.cuh"
 #include "gpu/cuda/row_kernels.hpp"
 
 namespace tandem::gpu::cuda {
@@ -47,19 +48,10 @@ __device__ const float* near_row(const float* row, std::int64_t cols) {
 
 __global__ void rmsnorm_kernel(NormCall call) {
   begin_dependent();
-  __shared__ float factor;
   const std::int64_t cols = call.x.cols;
   const float* x = near_row(row_of(call.x, blockIdx.x), cols);
-  if (threadIdx.x < warp_size) {
-    const float sum = dot_in_lanes(cols, [&](int i) { return float2{x[i], x[i]}; });
-    if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
-  }
-  __syncthreads();
-  float* y = row_of(call.y, blockIdx.x);
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    y[i] = rounded(x[i] * factor * call.weight[i], call.round);
-  }
+  const auto block = static_cast<int>(blockDim.x);
+  norm_row(x, cols, {call.weight, call.eps, call.round}, block, row_of(call.y, blockIdx.x));
 }
 
 // u of four neighbouring columns. All streams are loaded before the first is used: a block has no other work to hide
@@ -84,7 +76,6 @@ __device__ float4 collapse_four(const float* s, const float (&mix)[mult], std::i
 template <int mult>
 __global__ void __launch_bounds__(input_threads) collapse_norm_kernel(InputCall call) {
   extern __shared__ __align__(16) float u[];
-  __shared__ float factor;
   const std::int64_t cols = call.y.cols;
   const float *s = row_of(call.streams, blockIdx.x), *pre = row_of(call.pre, blockIdx.x);
   begin_dependent();
@@ -98,16 +89,7 @@ __global__ void __launch_bounds__(input_threads) collapse_norm_kernel(InputCall 
                                          rounded(sum.z, call.round), rounded(sum.w, call.round)};
   }
   __syncthreads();
-  if (threadIdx.x < warp_size) {
-    const float sum = dot_in_lanes(cols, [&](int i) { return float2{u[i], u[i]}; });
-    if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
-  }
-  __syncthreads();
-  float* y = row_of(call.y, blockIdx.x);
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += input_threads) {
-    y[i] = rounded(u[i] * factor * call.weight[i], call.round);
-  }
+  norm_row(u, cols, {call.weight, call.eps, call.round}, input_threads, row_of(call.y, blockIdx.x));
 }
 
 // z = dot(h q, k key) / (|h| |key| sqrt(D)) in the RMS sense; the gate is the sigmoid of its signed square root.

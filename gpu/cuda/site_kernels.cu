@@ -12,6 +12,7 @@
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/lanes.cuh"
 #include "gpu/cuda/mhc_kernels.hpp"
+#include "gpu/cuda/norm_row.cuh"
 #include "gpu/cuda/row_kernels.hpp"
 #include "gpu/cuda/site_kernels.hpp"
 
@@ -120,21 +121,11 @@ __device__ void expand_four(const SiteCall& call, const SiteMix& mix, std::int64
 __global__ void __launch_bounds__(site_threads) site_input_kernel(SiteCall call) {
   begin_dependent();
   extern __shared__ __align__(16) float u[];
-  __shared__ float factor;
   const std::int64_t cols = call.sum.cols;
   const SiteMix mix = load_mix(call, blockIdx.x);
   for (std::int64_t i = threadIdx.x * std::int64_t{4}; i < cols; i += 4 * site_threads) expand_four(call, mix, i, u);
   __syncthreads();
-  if (threadIdx.x < warp_size) {
-    const float sum = dot_in_lanes(cols, [&](int i) { return float2{u[i], u[i]}; });
-    if (threadIdx.x == 0) factor = 1.0F / sqrtf(sum / static_cast<float>(cols) + call.eps);
-  }
-  __syncthreads();
-  float* input = row_of(call.input, blockIdx.x);
-#pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < cols; i += site_threads) {
-    input[i] = rounded(u[i] * factor * call.norm[i], call.round);
-  }
+  norm_row(u, cols, {call.norm, call.eps, call.round}, site_threads, row_of(call.input, blockIdx.x));
 }
 
 bool has_aligned_rows(const Tensor& x) {

@@ -13,19 +13,15 @@
 #include <string>
 #include <utility>
 
-#include "gpu/cuda/bench/bench_kernels.hpp"
-#include "gpu/cuda/bench/card_limits.hpp"
-#include "gpu/cuda/exl3/exl3.hpp"
+#include "gpu/cuda/bench/product_ground.hpp"
 
 namespace tandem::gpu::cuda::bench {
 namespace {
 
-constexpr std::size_t pool_bytes = std::size_t{2} << 30;
 constexpr int repeats = 5, calls = 4;
 constexpr std::int64_t rows_most = 2048, widest_x = 5120, widest_y = 16384, members_most = 4;
 constexpr int experts = 384, chosen = 6;  // of the model, and by each row
 constexpr std::int64_t uses_most = 2 * chosen * rows_most;
-constexpr std::uint16_t small_scale = 0x251F;  // 0.02 in fp16
 
 struct Case {
   const char* name;
@@ -39,43 +35,24 @@ constexpr Case cases[] = {{"wq_a", {5120, 1280, 5, mul1}, 1},       {"wq_b", {12
                           {"wo_b", {4096, 5120, 5, mul1}, 1},       {"shared up", {5120, 1152, 5, mul1}, 2},
                           {"shared down", {1152, 5120, 4, mul1}, 1}};
 
-// Random words to cut matrices from, scales, rows and room.
-struct Ground {
-  Stream& stream;
-  DeviceBlock pool, scales, x, y, rotated, undo;
-  CardLimits limits;
-
+// The ground with random f32 rows.
+struct Ground : ProductGround {
   explicit Ground(Stream& on)
-      : stream(on),
-        pool(on, pool_bytes),
-        scales(on, widest_y * sizeof(std::uint16_t)),
-        x(on, rows_most * widest_x * sizeof(float)),
-        y(on, uses_most * widest_x * sizeof(float)),
-        rotated(on, uses_most * widest_x * sizeof(std::uint16_t)),
-        undo(on, uses_most * exl3_slices_max * sizeof(float)) {
+      : ProductGround(on, {.pool = std::size_t{2} << 30,
+                           .x = rows_most * widest_x * sizeof(float),
+                           .y = uses_most * widest_x * sizeof(float),
+                           .rotated = uses_most * widest_x * sizeof(std::uint16_t),
+                           .scales = widest_y,
+                           .rotated_rows = uses_most}) {
     if (!stream.is_sound()) return;
-    stream.check(fill_random(stream.handle(), pool.as<std::uint32_t>(), pool_bytes / sizeof(std::uint32_t)), "words");
-    send(scales, std::vector<std::uint16_t>(widest_y, small_scale));
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
     std::vector<float> values(rows_most * widest_x);
     for (float& value : values) value = normal(random);
     send(x, values);
-    limits = measure_limits(stream, pool);
   }
 
-  template <class T>
-  void send(const DeviceBlock& block, const std::vector<T>& values) const {
-    stream.check(cudaMemcpy(block.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-                 "values of a measurement");
-  }
-  Exl3Matrix matrix(const Exl3Shape& shape, std::int64_t index) const {
-    const auto bytes = static_cast<std::size_t>(exl3_bytes(shape.inputs, shape.outputs, shape.bits));
-    const std::size_t slot = static_cast<std::size_t>(index) % (pool_bytes / bytes);
-    return {shape, pool.as<std::byte>() + slot * bytes, scales.as<void>(), scales.as<void>(), nullptr};
-  }
   static Exl3Rows rows_at(float* data, int columns) { return {data, Exl3Element::f32, columns, columns, false}; }
-  Exl3Rotated rotation() const { return {rotated.as<void>(), undo.as<float>()}; }
 
   // The members of call `index`, from row `first` on.
   Exl3Set set(const Case& c, int rows, int index, int first = 0) const {

@@ -14,20 +14,16 @@
 #include <set>
 #include <string>
 
-#include "gpu/cuda/bench/bench_kernels.hpp"
-#include "gpu/cuda/bench/card_limits.hpp"
-#include "gpu/cuda/exl3/exl3.hpp"
+#include "gpu/cuda/bench/product_ground.hpp"
 #include "gpu/numeric/bf16.hpp"
 
 namespace tandem::gpu::cuda::bench {
 namespace {
 
-constexpr std::size_t pool_bytes = std::size_t{3} << 30;
 constexpr double cold_bytes = 512.0 * (1 << 20);
 constexpr int repeats = 9;
 constexpr std::int64_t widest = 65536, rows_in_y = 512, rotated_rows = 1024, longest_row = 8192;
-constexpr int experts = 384, chosen = 6;       // of the model, and by each row
-constexpr std::uint16_t small_scale = 0x251F;  // 0.02 in fp16
+constexpr int experts = 384, chosen = 6;  // of the model, and by each row
 
 struct Case {
   const char* name;
@@ -43,44 +39,25 @@ constexpr Case cases[] = {
     {"(compare)", 4096, 2048, 3, 12.4},  {"(compare)", 2048, 4096, 3, 9.9},  {"(compare)", 7168, 2048, 3, 17.2},
     {"(compare)", 5120, 2304, 3, 13.5},  {"(compare)", 7168, 2048, 2, 14.6}, {"(compare)", 7168, 2048, 4, 17.7}};
 
-// Everything the products share: random words to cut matrices from, scales, rows.
-struct Ground {
-  Stream& stream;
-  DeviceBlock pool, scales, x, y, rotated, undo;
-  CardLimits limits;
-
+// The ground with random bf16 rows.
+struct Ground : ProductGround {
   explicit Ground(Stream& on)
-      : stream(on),
-        pool(on, pool_bytes),
-        scales(on, 2 * widest * sizeof(std::uint16_t)),
-        x(on, exl3_rows_max * longest_row * sizeof(std::uint16_t)),
-        y(on, rows_in_y * widest * sizeof(std::uint16_t)),
-        rotated(on, rotated_rows * longest_row * sizeof(std::uint16_t)),
-        undo(on, rotated_rows * exl3_slices_max * sizeof(float)) {
+      : ProductGround(on, {.pool = std::size_t{3} << 30,
+                           .x = exl3_rows_max * longest_row * sizeof(std::uint16_t),
+                           .y = rows_in_y * widest * sizeof(std::uint16_t),
+                           .rotated = rotated_rows * longest_row * sizeof(std::uint16_t),
+                           .scales = 2 * widest,
+                           .rotated_rows = rotated_rows}) {
     if (!stream.is_sound()) return;
-    stream.check(fill_random(stream.handle(), pool.as<std::uint32_t>(), pool_bytes / sizeof(std::uint32_t)), "words");
-    send(scales, std::vector<std::uint16_t>(2 * widest, small_scale));
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
     std::vector<std::uint16_t> rows(static_cast<std::size_t>(exl3_rows_max * longest_row));
     for (auto& value : rows) value = float_to_bf16(normal(random));
     send(x, rows);
-    limits = measure_limits(stream, pool);
   }
 
-  template <class T>
-  void send(const DeviceBlock& block, const std::vector<T>& values) const {
-    stream.check(cudaMemcpy(block.as<void>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-                 "values of a measurement");
-  }
-  Exl3Matrix matrix(const Exl3Shape& shape, std::int64_t index) const {
-    const auto bytes = static_cast<std::size_t>(exl3_bytes(shape.inputs, shape.outputs, shape.bits));
-    const std::size_t slot = static_cast<std::size_t>(index) % (pool_bytes / bytes);
-    return {shape, pool.as<std::byte>() + slot * bytes, scales.as<void>(), scales.as<void>(), nullptr};
-  }
   Exl3Rows in(int columns) const { return {x.as<void>(), Exl3Element::bf16, columns, columns, false}; }
   Exl3Rows out(int columns) const { return {y.as<void>(), Exl3Element::bf16, columns, columns, false}; }
-  Exl3Rotated rotation() const { return {rotated.as<void>(), undo.as<float>()}; }
 };
 
 struct Figure {
