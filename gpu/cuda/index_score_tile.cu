@@ -176,8 +176,9 @@ bool are_tiles(const IndexWork& work) {
 }
 
 cudaError_t score_tiles(cudaStream_t stream, const IndexWork& work) {
-  const cudaError_t status = cudaFuncSetAttribute(score_tile_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(sizeof(TileMemory)));
+  constexpr int shared_bytes = sizeof(TileMemory);
+  const cudaError_t status =
+      cudaFuncSetAttribute(score_tile_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>((work.visible_most + tile_keys - 1) / tile_keys),
                   static_cast<unsigned>((work.row_count + tile_rows - 1) / tile_rows));

@@ -23,7 +23,7 @@ namespace {
 using Ints = std::vector<std::int32_t>;
 
 // Of fp32 results, relative and in the mean of a row: what fp16 activations cost.
-constexpr double tolerance = 4e-4;
+constexpr double chunk_tolerance = 4e-4;
 
 template <class T>
 DeviceMatrix on_device(const std::vector<T>& values) {
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_chunk_is_close_to_double_precision) {
       const auto begin = set.host_x.front().begin() + row * shape.inputs;
       const std::vector<double> x(begin, begin + shape.inputs);
       const auto expected = exl3_reference::multiply(reference, weights, x.data());
-      BOOST_TEST(row_error(found.data() + row * shape.outputs, expected) < tolerance, "row " << row);
+      BOOST_TEST(row_error(found.data() + row * shape.outputs, expected) < chunk_tolerance, "row " << row);
     }
   }
 }
