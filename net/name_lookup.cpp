@@ -2,13 +2,14 @@
 #include "net/name_lookup.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <exception>
 #include <memory>
 #include <utility>
+
+#include "engram/unwaited_call.hpp"
 
 namespace tandem::net {
 namespace {
@@ -32,26 +33,12 @@ struct Lookup {
   std::promise<Result<Endpoints>> answer;
 };
 
-void* run_lookup(void* owned) {
-  const std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(owned));
+void run(Lookup& lookup) {
   try {
-    lookup->answer.set_value(lookup->service(lookup->host, lookup->port));
+    lookup.answer.set_value(lookup.service(lookup.host, lookup.port));
   } catch (...) {
-    lookup->answer.set_exception(std::current_exception());  // take() makes an error of it
+    lookup.answer.set_exception(std::current_exception());  // take() makes an error of it
   }
-  return nullptr;
-}
-
-// Gives the lookup to a thread that nobody waits for. False if there is none to be had.
-bool detach(std::unique_ptr<Lookup> lookup) {
-  pthread_attr_t attributes;
-  if (::pthread_attr_init(&attributes) != 0) return false;
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread{};
-  const bool is_started = ::pthread_create(&thread, &attributes, run_lookup, lookup.get()) == 0;
-  ::pthread_attr_destroy(&attributes);
-  if (is_started) (void)lookup.release();  // the thread's now
-  return is_started;
 }
 
 }  // namespace
@@ -69,13 +56,13 @@ Result<Endpoints> ask_system(const std::string& host, std::uint16_t port) {
 
 Result<NameLookup> NameLookup::start(const std::string& host, std::uint16_t port, NameService service) {
   std::string name = text_of(host, port);
-  auto lookup = std::make_unique<Lookup>(Lookup{host, port, std::move(service), {}});
+  const auto lookup = std::make_shared<Lookup>(Lookup{host, port, std::move(service), {}});
   auto answer = lookup->answer.get_future();
   boost::system::error_code is_name;
   const auto numeric = asio::ip::make_address(host, is_name);
   if (!is_name)
     lookup->answer.set_value(Endpoints{{numeric, port}});
-  else if (!detach(std::move(lookup)))
+  else if (!start_unwaited([lookup] { run(*lookup); }))
     return lookup_error(ErrorCode::resource, name, "no thread for it");
   return NameLookup(std::move(name), std::move(answer));
 }

@@ -5,8 +5,8 @@
 //
 // An exchange on a device waits for its peers on the device, where no deadline reaches it. A keeper thread therefore
 // looks after the group: while work is watched it asks NCCL for errors and keeps the deadline, and it is the one that
-// aborts the exchanges in flight, because that may last until the last graph with such an exchange is gone. Invariant:
-// the group is used under the mutex only, and group_ is null before it is aborted.
+// has the exchanges in flight aborted (nccl_end.hpp). Invariant: the group is used under the mutex only, and group_ is
+// null before it is freed.
 #include "gpu/comm/nccl_communicator.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +20,7 @@
 
 #include "gpu/comm/block_layout.hpp"
 #include "gpu/comm/nccl_connect.hpp"
+#include "gpu/comm/nccl_end.hpp"
 
 namespace tandem::gpu {
 namespace {
@@ -27,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto look_every = std::chrono::milliseconds(20);  // at errors and at the deadline, while work is watched
-constexpr auto finalize_timeout = std::chrono::seconds(2);  // then a group is aborted instead
+constexpr auto leave_timeout = std::chrono::seconds(5);     // then whatever still frees the group is left behind
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -44,6 +45,7 @@ class NcclCommunicator final : public Communicator {
     changed_.notify_all();
     if (keeper_.joinable()) keeper_.join();
     if (group_ != nullptr) leave();
+    (void)end_.wait(leave_timeout);
   }
 
   // Starts the keeper and takes `control` over; leaves it where it is if there is no thread to be had.
@@ -139,10 +141,7 @@ class NcclCommunicator final : public Communicator {
         control_->abort(why);  // whoever waits for host memory
         lock.lock();
       } else if (dead_ && !is_quiet_ && group_ != nullptr) {
-        const NcclGroup ended = std::exchange(group_, nullptr);
-        lock.unlock();
-        nccl_.abort(ended);
-        lock.lock();
+        end_.abort(nccl_, std::exchange(group_, nullptr), options_.device);
       } else {
         pause(lock);
         look();
@@ -174,17 +173,10 @@ class NcclCommunicator final : public Communicator {
 
   // Frees a group that nobody uses any more: in peace if nothing of it is in flight.
   void leave() {
-    if (!is_quiet_) return nccl_.abort(group_);
-    const auto deadline = Clock::now() + finalize_timeout;
-    NcclStatus status = nccl_.finalize(group_);
-    while (status.state == NcclStatus::running && Clock::now() < deadline) {
-      std::this_thread::yield();
-      status = nccl_.state(group_);
-    }
-    if (status.state == NcclStatus::done)
-      nccl_.destroy(group_);
+    if (is_quiet_)
+      end_.leave_in_peace(nccl_, group_, options_.device);
     else
-      nccl_.abort(group_);
+      end_.abort(nccl_, group_, options_.device);
   }
 
   NcclApi& nccl_;
@@ -193,6 +185,7 @@ class NcclCommunicator final : public Communicator {
   std::mutex mutex_;                       // guards what follows
   std::condition_variable changed_;
   NcclGroup group_;
+  comm::NcclEnd end_;  // of the group
   std::optional<Error> dead_;
   bool must_tell_ = false;  // the control group does not know yet
   bool is_quiet_ = true;    // nothing of the group is in flight

@@ -10,10 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/comm/nccl_end.hpp"
+
 namespace tandem::gpu::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr auto abort_timeout = std::chrono::seconds(5);  // then what frees the group is left behind
 
 // What one rank tells of one stage, as it travels.
 struct Outcome {
@@ -94,7 +98,11 @@ Result<NcclGroup> connect_nccl(NcclApi& nccl, Communicator& control, const NcclO
   const auto connected = wait_connected(nccl, group, begun, options);
   const auto agreed = agree(control, connected ? Result<NcclId>(*id) : Result<NcclId>(connected.error()));
   if (agreed) return group;
-  if (group != nullptr) nccl.abort(group);
+  if (group != nullptr) {
+    NcclEnd end;
+    end.abort(nccl, group, options.device);
+    (void)end.wait(abort_timeout);
+  }
   return agreed.error();
 }
 

@@ -136,6 +136,10 @@ cudaError_t cudaGetDeviceCount(int* devices) {
 cudaError_t cudaSetDevice(int) {
   return cudaSuccess;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  return cudaSuccess;
+}
 
 }  // extern "C"
 
