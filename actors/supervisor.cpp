@@ -17,7 +17,14 @@ namespace tandem::actors {
 namespace {
 
 constexpr int exit_peer_lost = 12;
+constexpr int exit_load_error = 14;  // and above: what a restored rank would meet again
 constexpr auto restart_delay_max = std::chrono::milliseconds(30'000);
+
+// Why a generation ended.
+struct Loss {
+  int exit_code = exit_peer_lost;
+  std::string reason;
+};
 
 struct SupervisorState {
   static inline const char* name = "node-supervisor";
@@ -30,6 +37,7 @@ struct SupervisorState {
   bool is_stopping = false;
   bool is_fatal = false;
   bool is_backing_off = false;
+  Loss last_loss;
   std::map<caf::actor_addr, std::string> vital;  // actors that nothing replaces, by name
   std::chrono::milliseconds delay{0};
   std::vector<std::shared_ptr<RankControl>> controls;             // local ranks of this generation
@@ -151,12 +159,20 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
   stop_group(self, reason);
   if (state.is_stopping || state.is_fatal) return;
   if (is_first_start) return die(self, exit_code, reason);  // whoever ends the process says why
+  state.last_loss = {exit_code, reason};
   spdlog::warn("the ranks are lost: {}", reason);
   self->send(state.scheduler, ranks_down_atom::value, reason);
   set_state(self, NodeState::loading, "restoring the ranks: " + reason);
   state.delay = std::clamp(state.delay * 2, state.options.restart_delay, restart_delay_max);
   state.is_backing_off = true;
   self->delayed_send(self, state.delay, tick_atom::value);
+}
+
+// The recovery window is over. What kept the ranks away is the cause if it is more than their absence.
+void give_up(Self self, const std::string& reason) {
+  const Loss& last = self->state.last_loss;
+  const int exit_code = last.exit_code >= exit_load_error ? last.exit_code : exit_peer_lost;
+  die(self, exit_code, last.reason.empty() ? reason : fmt::format("{}: {}", reason, last.reason));
 }
 
 void on_rank_state(Self self, const RankState& report, const caf::actor& worker) {
@@ -286,7 +302,7 @@ caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard*
       [self](ranks_down_atom, const std::string& run_id, const std::string& reason) {
         if (run_id == self->state.roster.run_id()) lose_group(self, exit_peer_lost, reason);
       },
-      [self](lost_atom, const std::string& reason) { die(self, exit_peer_lost, reason); },
+      [self](lost_atom, const std::string& reason) { give_up(self, reason); },
       [self](hello_atom, const Hello& hello, const caf::actor& node) { return on_hello(self, hello, node); },
       [self](drain_atom) { on_drain(self); },
       [self](inspect_atom) { return report(self->state); },

@@ -91,6 +91,21 @@ BOOST_AUTO_TEST_CASE(a_file_that_was_cut_stops_the_start) {
   BOOST_TEST(said.find(packed_names[1]) != std::string::npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(rows_that_cannot_be_read_while_serving_end_the_stream_and_then_the_server) {
+  const std::string folder = packed_folder();
+  auto arguments = with_packed(folder);
+  arguments.insert(arguments.end(), {"--set", "recovery.window_s=2"});
+  TandemServer server{tiny_model(), arguments};
+  BOOST_TEST(ask(server.port(), chat_body("What is Tandem?", false, {{"max_tokens", 4}})).status == 200);
+  for (const std::string& name : packed_names) fs::resize_file(fs::path(folder) / name, 4096);
+  const auto answer = ask(server.port(), chat_body("Tell me a story.", false, {{"stream", true}, {"max_tokens", 60}}));
+  BOOST_TEST(answer.content.empty(), answer.content);  // the first rows were gone already: no token came of them
+  BOOST_TEST(answer.error.find("rank_lost") != std::string::npos, answer.error);
+  TandemProcess& process = server.process();
+  BOOST_TEST(process.wait_for_exit(limit).value_or(-1) == 14, process.output());
+  BOOST_TEST(process.output().find("engram-l1-r") != std::string::npos, process.output());
+}
+
 BOOST_AUTO_TEST_CASE(the_file_of_another_rank_is_named_and_the_shards_are_read) {
   const std::string folder = packed_folder();
   fs::copy_file(fs::path(folder) / packed_names[1], fs::path(folder) / packed_names[0],
