@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests; ends with ctest's summary.
 #
-#   ops/test.sh                     what every change has to pass: release, then asan without the long numeric comparisons
+#   ops/test.sh                     what every change has to pass: the CUDA backend compiles (where nvcc is), release, then asan
+#                                   without the long numeric comparisons
 #   ops/test.sh release asan tsan   these presets, one after the other, with all of their tests (tsan: all that run our code)
 #
 # Exits 1 if a preset fails to build or a test fails; the presets after it still run.
@@ -42,19 +43,32 @@ run_preset() {
   run_tests "$preset" "$@"
 }
 
+# Compiles the CUDA backend, kernels and all, for one architecture; without nvcc it is left out, with a message.
+compile_cuda() {
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    say "the CUDA backend is not compiled: there is no nvcc"
+    return 0
+  fi
+  local begun_s=$SECONDS
+  say "compiling the CUDA backend"
+  ops/build.sh cuda tandem_cuda || return 1
+  say "the CUDA backend took $((SECONDS - begun_s)) s"
+}
+
 # Under the sanitizers a defect of ours must stop the test at once and with its place.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
 ops/install-packages.sh || exit 1
-[ $# -gt 0 ] || set -- release asan:short
+[ $# -gt 0 ] || set -- cuda:objects release asan:short
 for wanted in "$@"; do
   case "$wanted" in
     tsan) run_preset tsan -LE 'bench|tidy|python' || failed+=(tsan) ;;
     release | debug | asan | cuda) run_preset "$wanted" || failed+=("$wanted") ;;
+    cuda:objects) compile_cuda || failed+=(cuda:objects) ;;
     asan:short) run_preset asan -LE 'model|exl3|bench|tidy|python' || failed+=(asan) ;;
-    *) echo "usage: ops/test.sh [release|debug|asan|asan:short|tsan|cuda]..."; exit 2 ;;
+    *) echo "usage: ops/test.sh [release|debug|asan|asan:short|tsan|cuda|cuda:objects]..."; exit 2 ;;
   esac
 done
 
