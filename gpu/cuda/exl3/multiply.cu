@@ -150,8 +150,8 @@ cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Ro
   return multiply_blocks(stream, set, rotated, rows, block_rows);
 }
 
-// Most groups of a step have few rows: those of up to 8 go through the kernel for 8, the rest through a second launch.
-// Of a chunk's groups those of up to 64 rows and those of more are launches of their own.
+// Groups of up to 8 rows, of up to 64 and of more are launches of their own: few groups of a step have more than 8, and
+// only a chunk has more than 64.
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
                                  Exl3Rotated rotated, const Exl3Products& products, int rows) {
   if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most, exl3_group_rows_max)) return cudaErrorInvalidValue;
@@ -170,12 +170,11 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
   job.table_rows = rows;
   job.rows_most = std::min(groups.rows_most, few);
   cudaError_t error = launch(stream, shape, split, job, matrices);
-  const bool is_chunk = groups.rows_most > exl3_rows_max;
   const int bounds[] = {few, exl3_rows_max, exl3_group_rows_max};
   for (int i = 1; i < 3 && error == cudaSuccess && groups.rows_most > bounds[i - 1]; ++i) {
     job.rows_least = bounds[i - 1] + 1;
     job.rows_most = std::min(groups.rows_most, bounds[i]);
-    job.block_rows = !is_chunk ? 0 : i == 1 ? chunk_rows_small : exl3_block_rows(shape);
+    job.block_rows = i == 1 ? 0 : exl3_block_rows(shape);
     error = launch(stream, shape, split, job, i == 1 ? matrices : few_seekers(shape, matrices));
   }
   return error;

@@ -27,11 +27,11 @@ cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const Produc
 
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_many_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
-  constexpr int tiles = exl3_rows_max / 8, block_warps = many_rows_warps<input_warps>;
-  static_assert(sizeof(ManyRowsMemory<tiles, block_warps>) <= block_memory_max);
-  shape.threads = 64 * block_warps;
-  shape.shared_bytes = sizeof(ManyRowsMemory<tiles, block_warps>);
-  return launch_with_memory(stream, shape, product_many_kernel<bits, codebook, tiles, input_warps>, job);
+  constexpr int block_warps = many_rows_warps<input_warps>;
+  static_assert(sizeof(ManyRowsMemory<block_warps>) <= block_memory_max);
+  shape.threads = 32 * warps_of_group * block_warps;
+  shape.shared_bytes = sizeof(ManyRowsMemory<block_warps>);
+  return launch_with_memory(stream, shape, product_many_kernel<bits, codebook, input_warps>, job);
 }
 
 template <int bits, Exl3Codebook codebook, int row_warps>
