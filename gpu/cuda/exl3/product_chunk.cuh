@@ -30,13 +30,15 @@ namespace tandem::gpu::cuda {
 inline constexpr int chunk_k_steps = exl3_group / 16;  // of a step
 inline constexpr int chunk_row_stages = 3;
 
+using StepWeights = uint4[2][chunk_k_steps][4][32];  // [half][k-step][quad][lane]: A fragments of a step
+
 // Shared memory of a block. `sums` takes the place of the stages when the last one has been read.
 template <int row_warps>
 struct ChunkMemory {
   static constexpr int rows = 32 * row_warps;
   static constexpr int threads = 64 * row_warps;
   struct Stages {
-    uint4 weights[2][2][chunk_k_steps][4][32];  // [stage][half][k-step][quad][lane]: A fragments
+    StepWeights weights[2];
     uint4 rows[chunk_row_stages][ChunkMemory::rows * 8];
     float4 totals[16][threads];
   };
@@ -68,12 +70,6 @@ class GroupWalk {
     } else if (slice_ + 1 < job.slices) {
       enter(job, slice_ + 1);
     }
-  }
-  // The group `steps` steps from here, the last one behind the end.
-  __device__ __forceinline__ int group_after(const ProductJob& job, int steps) const {
-    GroupWalk walk = *this;
-    for (int i = 0; i < steps; ++i) walk.next(job);
-    return walk.group_;
   }
 
  private:
@@ -147,13 +143,18 @@ class ChunkDecoder {
       streams_[n].load(words_ + static_cast<std::int64_t>(group) * group_words, own_quad(n), threadIdx.x % 32);
     }
   }
-  __device__ __forceinline__ void decode(int q, uint4 (&stage)[2][chunk_k_steps][4][32]) const {
+  // The warp's fragments of k-step `q`, and their places among those of a step.
+  __device__ __forceinline__ void decode(int q, uint4 (&own)[quads]) const {
 #pragma unroll
     for (int n = 0; n < quads; ++n) {
       std::uint32_t a[4];
       streams_[n].template fragment<codebook>(q, a);
-      stage[own_half()][q][own_quad(n)][threadIdx.x % 32] = make_uint4(a[0], a[1], a[2], a[3]);
+      own[n] = make_uint4(a[0], a[1], a[2], a[3]);
     }
+  }
+  static __device__ __forceinline__ void store(int q, const uint4 (&own)[quads], StepWeights& to) {
+#pragma unroll
+    for (int n = 0; n < quads; ++n) to[own_half()][q][own_quad(n)][threadIdx.x % 32] = own[n];
   }
 
  private:
@@ -235,32 +236,48 @@ struct ChunkSums {
   }
 };
 
-// One step: multiplies the weights of a stage with its rows and decodes the next step's weights in between.
+// One step: multiplies the weights of a stage with its rows and decodes the next step's weights in between. What is
+// written may lie where the compiler thinks that something is read, so loads come before the stores that they could
+// pass.
 template <int bits, Exl3Codebook codebook, int row_warps, int tiles>
 __device__ __forceinline__ void chunk_step(const ChunkDecoder<bits, codebook, row_warps>& decoder, int step,
                                            typename ChunkMemory<row_warps>::Stages& stages, Sums<tiles>& sums) {
+  using Decoder = ChunkDecoder<bits, codebook, row_warps>;
   const int lane = threadIdx.x % 32, half = threadIdx.x / 32 % 2, row_warp = threadIdx.x / 64;
   const uint4* rows = stages.rows[step % chunk_row_stages];
-#pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    uint4 b[tiles];
+  const auto& weights = stages.weights[step % 2][half];
+  constexpr bool loads_early = row_warps == 4;  // small blocks decode more and have no registers left
+  uint4 b[2][tiles], next[4];
+  const auto load_rows = [&](int j) {
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
-      b[tile] = ChunkRows<row_warps, tiles>::fragment(rows, tile * row_warps + row_warp, j);
+      b[j][tile] = ChunkRows<row_warps, tiles>::fragment(rows, tile * row_warps + row_warp, j);
     }
+  };
 #pragma unroll
-    for (int q = 2 * j; q < 2 * j + 2; ++q) {
-      decoder.decode(q, stages.weights[(step + 1) % 2]);
+  for (int quad = 0; quad < 4; ++quad) next[quad] = weights[0][quad][lane];
+  load_rows(0);
+  if (loads_early) load_rows(1);
 #pragma unroll
-      for (int quad = 0; quad < 4; ++quad) {
-        const uint4 four = stages.weights[step % 2][half][q][quad][lane];
-        const std::uint32_t a[4] = {four.x, four.y, four.z, four.w};
+  for (int q = 0; q < chunk_k_steps; ++q) {
+    if (!loads_early && q == 2) load_rows(1);
+    uint4 now[4], own[Decoder::quads];
 #pragma unroll
-        for (int tile = 0; tile < tiles; ++tile) {
-          multiply_add(sums[quad][tile], a, q % 2 == 0 ? b[tile].x : b[tile].z, q % 2 == 0 ? b[tile].y : b[tile].w);
-        }
+    for (int quad = 0; quad < 4; ++quad) {
+      now[quad] = next[quad];
+      if (q + 1 < chunk_k_steps) next[quad] = weights[q + 1][quad][lane];
+    }
+    decoder.decode(q, own);
+#pragma unroll
+    for (int quad = 0; quad < 4; ++quad) {
+      const std::uint32_t a[4] = {now[quad].x, now[quad].y, now[quad].z, now[quad].w};
+#pragma unroll
+      for (int tile = 0; tile < tiles; ++tile) {
+        const uint4& four = b[q / 2][tile];
+        multiply_add(sums[quad][tile], a, q % 2 == 0 ? four.x : four.z, q % 2 == 0 ? four.y : four.w);
       }
     }
+    Decoder::store(q, own, stages.weights[(step + 1) % 2]);
   }
 }
 
@@ -273,14 +290,20 @@ __device__ __forceinline__ void multiply_chunk(const ProductJob& job, const Prod
   GroupWalk now(job);
   decoder.load(now.group());
 #pragma unroll
-  for (int q = 0; q < chunk_k_steps; ++q) decoder.decode(q, stages.weights[0]);
+  for (int q = 0; q < chunk_k_steps; ++q) {
+    uint4 own[decltype(decoder)::quads];
+    decoder.decode(q, own);
+    decoder.store(q, own, stages.weights[0]);
+  }
   wait_for_earlier_kernels();
   const ChunkRows<row_warps, tiles> rows(job, part);
   rows.start(job, stages.rows[0], now.group());
   end_copy_stage();
-  rows.start(job, stages.rows[1], now.group_after(job, 1));
+  GroupWalk ahead = now;
+  ahead.next(job);
+  rows.start(job, stages.rows[1], ahead.group());
   end_copy_stage();
-  decoder.load(now.group_after(job, 1));
+  decoder.load(ahead.group());
   for (int i = threadIdx.x; i < part.rows * exl3_slices_max; i += ChunkMemory<row_warps>::threads) {
     const int row = i / exl3_slices_max, slice = i % exl3_slices_max;
     if (slice < job.slices) {
@@ -293,13 +316,13 @@ __device__ __forceinline__ void multiply_chunk(const ProductJob& job, const Prod
   for (int step = 0; step < steps; ++step) {
     wait_for_copy_stages<1>();
     __syncthreads();  // this step's weights and rows are complete, and nobody reads those of the step before
-    const int ahead = now.group_after(job, 2);
-    if (step + 2 < steps) rows.start(job, stages.rows[(step + 2) % chunk_row_stages], ahead);
+    ahead.next(job);
+    if (step + 2 < steps) rows.start(job, stages.rows[(step + 2) % chunk_row_stages], ahead.group());
     end_copy_stage();
     const ChunkDecoder<bits, codebook, row_warps> next = decoder;
-    if (decoder.loads_ahead) decoder.load(ahead);
+    if (decoder.loads_ahead) decoder.load(ahead.group());
     chunk_step<bits, codebook, row_warps, tiles>(next, step, stages, sums.sums);
-    if (!decoder.loads_ahead) decoder.load(ahead);
+    if (!decoder.loads_ahead) decoder.load(ahead.group());
     if (now.ends_chain(job)) sums.end_chain();
     if (now.ends_slice(job)) sums.end_slice(memory, now.slice(), now.has_empty_chains(job) ? 0.0f : -0.0f);
     now.next(job);
