@@ -320,10 +320,12 @@ BOOST_AUTO_TEST_CASE(large_groups_have_the_bits_of_small_ones) {
   // Two slices of two chains; a second width whose groups another launch takes.
   const Exl3Shape shape{5120, 128, 3, Exl3Codebook::mul1}, wider{5120, 128, 2, Exl3Codebook::mul1};
   const TestGroups tables(random, {shape, wider, shape});
-  const std::vector<Exl3Group> groups = {{2, 0, 128}, {1, 128, 70}, {0, 198, 64}, {1, 262, 33},
-                                         {0, 295, 9}, {2, 304, 8},  {1, 312, 1},  {0, 313, 0}};
-  const DeviceMatrix x(random.activations(313 * 5120), 313);
-  const Floats expected = tables.run(x, cut(groups, 64), 64, {shape, wider});
+  const std::vector<Exl3Group> groups = {{2, 0, 128},  {1, 128, 70}, {0, 198, 64}, {1, 262, 33},
+                                         {0, 295, 9},  {2, 304, 8},  {1, 312, 1},  {0, 313, 0},
+                                         {2, 313, 41}, {1, 354, 32}, {0, 386, 20}};
+  constexpr int rows = 406;
+  const DeviceMatrix x(random.activations(std::int64_t{rows} * shape.inputs), rows);
+  const Floats expected = tables.run(x, cut(groups, 16), 16, {shape, wider});
   check_same("groups of up to 128 rows", expected, tables.run(x, groups, 128, {shape, wider}));
   check_same("groups of up to 5 rows", expected, tables.run(x, cut(groups, 5), 5, {shape, wider}));
 }
