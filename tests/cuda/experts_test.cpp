@@ -112,7 +112,7 @@ Linear packed_linear(std::int64_t n, std::int64_t k) {
   weight.n = n;
   weight.k = k;
   weight.exl3.bits = 3;
-  const std::int64_t inputs = exl3::padded_side(k), outputs = exl3::padded_side(n);
+  const std::int64_t inputs = tandem::gpu::exl3::padded_side(k), outputs = tandem::gpu::exl3::padded_side(n);
   weight.codes = Buffer::host(static_cast<std::size_t>(inputs * outputs * weight.exl3.bits / 8));
   weight.scales = Buffer::host(static_cast<std::size_t>(2 * (inputs + outputs)));
   return weight;
