@@ -1,4 +1,5 @@
-// Attention of one query row over its window and its selected entries, keys = values, one KV head.
+// Attention in FP32 over a row's window and its selected entries, keys = values, one KV head: for the shapes, records
+// and numeric modes that matrix units do not take (attention_matrix.cu).
 //
 //   s_t = (q . k_t) d^-0.5, p_t = exp(s_t - M), o = sum_t bf16(p_t) k_t / (sum_t p_t + exp(sink - M))
 //
@@ -8,7 +9,7 @@
 // Order    64-key blocks from the row's own first key, window first; dots in 16 lanes; values ascending over keys. So a
 //          row's bits depend on its own keys alone, and equal the CPU backend's, however the work is cut.
 // Bytes    528 a window key, 288 an entry, for every block of a row: 0.2 MB at 640 keys.
-// Limit    the chain over 10 blocks of keys, about 2 us each.
+// Limit    FP32 multiply-adds, and the chain over blocks of keys.
 // Plain    gpu/cpu/attention_ops.cpp; the test is bit equality.
 #include <cfloat>
 

@@ -38,18 +38,25 @@ struct AttendCall {
   RecordFormat window_format, entry_format;
   bool round;
   Tensor out;
-  // For attend_split: no row has more keys, a place for its scores, and how q turns on the way in and out turns back.
+  // For matrix units: how q turns on the way in and out turns back; for few rows besides: no row has more keys, and a
+  // place for its scores.
+  RowAngles angles;
   std::int64_t keys_most;
   Tensor scores;  // [T * heads, keys_most]
-  RowAngles angles;
 };
 
 inline constexpr int attention_dim_max = 512;
 
-// Few rows of 512 channels over quantised records: many blocks a row, scores first, then values. The bits of `attend`.
+// Whether a call goes to the matrix units: 512 channels, quantised records, bf16 rounding. Never a matter of its rows.
+// Its results are those of attention_tile.cuh instead of the CPU backend's.
+bool uses_matrices(const AttendCall& call);
+// Any number of rows, a block each.
+cudaError_t attend_matrix(cudaStream_t stream, const AttendCall& call);
+// Few rows: many blocks a row, scores first, then values. The bits of `attend_matrix`.
 bool is_split(const AttendCall& call);
 cudaError_t attend_split(cudaStream_t stream, const AttendCall& call);
 
+// All others, in FP32 and without rotation: the bits of the CPU backend.
 // Errors: cudaErrorNotSupported beyond attention_dim_max, or where a block of keys does not fit shared memory.
 cudaError_t attend(cudaStream_t stream, const AttendCall& call);
 

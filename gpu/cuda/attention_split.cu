@@ -1,347 +1,318 @@
-// Attention of few rows: the same numbers as attention_kernels.cu, cut over the whole device.
+// Attention of few rows on matrix units: the same bits as attention_matrix.cu, cut over the whole device.
 //
-//   scores   s_t = (q . k_t) d^-0.5              16 keys and 8 heads a block
-//   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   4 heads and 64 channels a block
+//   scores   s_t = (q . k_t) d^-0.5                               16 keys and 16 heads a block
+//   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   8 heads and 32 channels a block
 //
-// Shapes   d = 512; window records W8, entries N4 or W8; up to 128 + 512 keys a row.
-// Work     queries turn on the way in and outputs on the way out where angles are given. Blocks of keys are softened
-// side
-//          by side (every block of values repeats that for its heads); chains remain where they must: the sum of the
-//          blocks' sums, and one of multiply-adds a channel.
-// Order    that of attention_kernels.cu: 64-key blocks from the row's own first key, dots in 16 lanes, values
-//          ascending. So both give the same bits.
-// Bytes    a key's record once a block of scores, a slice of it once a block of values, from the second-level cache.
-// Limit    640 dependent multiply-adds and the latency of two launches: some 10 us.
-// Plain    gpu/cpu/attention_ops.cpp; the test is bit equality.
-#include <cfloat>
-
-#include "gpu/cuda/angle.cuh"
+// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 768 keys a row.
+// Work     a warp scores 8 keys in one of the two chains of a dot product. Every block of values repeats the softmax of
+//          its heads, a warp a head, and adds 8 channels a warp.
+// Order    attention_tile.cuh.
+// Bytes    a key's record twice in blocks of scores, a slice of it four times in blocks of values, from the
+// second-level
+//          cache.
+// Limit    loads in a row (row, entry, page, record) and the chain over 40 matrix instructions a channel: latency.
 #include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/attention_tile.cuh"
 #include "gpu/cuda/dependent.cuh"
-#include "gpu/cuda/key_tile.cuh"
 
 namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block a row fills the device
+constexpr int tiles_most = 12;             // of 64 keys
+constexpr int threads = 256;
+
+// Positions and slots fit 32 bits, whose remainder is far cheaper.
+__device__ const std::byte* window_record(const KeySource& keys, const KeyFormats& formats, std::int64_t key) {
+  const auto slot = static_cast<unsigned>(keys.window_first + key) % static_cast<unsigned>(keys.ring_slots);
+  return keys.ring + slot * bytes_of_record(formats.window, wide_dim);
+}
 
 __device__ const std::byte* record_of(const KeySource& keys, const KeyFormats& formats, std::int64_t key) {
-  if (key < keys.window_count) {
-    // Positions and slots fit 32 bits, whose remainder is far cheaper.
-    const auto slot = static_cast<unsigned>(keys.window_first + key) % static_cast<unsigned>(keys.ring_slots);
-    return keys.ring + slot * bytes_of_record(formats.window, wide_dim);
-  }
+  if (key < keys.window_count) return window_record(keys, formats, key);
   const std::int32_t entry = keys.selected[key - keys.window_count];
   const std::int64_t at = std::int64_t{keys.pages[entry / page_entries]} * page_entries + entry % page_entries;
   return keys.pool + at * bytes_of_record(formats.entry, wide_dim);
 }
 
-// Channel `channel` of a lane whose neighbour has the partner; whole warps.
-__device__ float turned(const RowAngle& angle, int channel, float own, bool inverse, bool round) {
-  const float other = __shfl_xor_sync(full_warp, own, 1);
-  const float value = rotated(angle, channel, wide_dim, own, other, inverse);
-  return is_rotated(angle, channel, wide_dim) ? rounded(value, round) : own;
-}
-
 // ---- scores ----
 
-constexpr int score_warps = 8;  // heads of a block
 constexpr int score_keys = 16;  // keys of a block: few, because a block waits four times for memory before it computes
-constexpr int score_threads = score_warps * warp_size;
-constexpr int keys_abreast = 4;  // dots of a half-warp side by side
-constexpr int wide_pairs = wide_dim / (2 * lanes);
+constexpr int scoring_warps = 4;  // two for 8 keys each, times two chains
 
-// Rotates channels 16 i .. 16 i + 15 of the query.
-__device__ void turn_query(const RowAngle& angle, int i, bool round, float& q) {
-  if (!is_rotated(angle, i * lanes + lanes - 1, wide_dim)) return;
-  q = turned(angle, i * lanes + static_cast<int>(threadIdx.x) % lanes, q, false, round);
-}
+struct ScoreShared {
+  alignas(16) unsigned char queries[matrix_heads * wide_dim * 2];
+  alignas(16) unsigned char keys[score_keys * wide_dim * 2];
+  float odd[2][warp_size][4];
+  const std::byte* places[score_keys];
+  int selected;
+};
 
-// scores[t] of one head for the tile's keys; a half-warp takes every other group of four.
-__device__ void score_tile(const float (&q)[2 * wide_pairs], const unsigned* tile, int stride, int count, float scale,
-                           float* scores) {
-  const int lane = threadIdx.x % lanes, half = threadIdx.x / lanes % 2;
-  for (int first = half * keys_abreast; first < score_keys; first += 2 * keys_abreast) {
-    float sum[keys_abreast] = {};
+// One chain of the dot products of 16 heads and 8 keys.
+__device__ void add_chain(const ScoreShared& shared, int eight, int chain, float (&sum)[4]) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int query = slab_place(matrix_heads, lane % 16, lane / 16);
+  // Matrices of two steps of this chain: channels 0 .. 15 and 32 .. 47 behind its first.
+  const int key = slab_place(score_keys, eight * 8 + lane % 8, lane / 8 % 2 + lane / 16 * 4);
 #pragma unroll
-    for (int i = 0; i < wide_pairs; ++i) {
-#pragma unroll
-      for (int k = 0; k < keys_abreast; ++k) {
-        const int t = first + k < count ? first + k : count - 1;
-        const float2 pair = unpacked(tile[t * stride + i * lanes + lane]);
-        sum[k] = fmaf(q[2 * i], pair.x, sum[k]);
-        sum[k] = fmaf(q[2 * i + 1], pair.y, sum[k]);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < keys_abreast; ++k) {
-      const float score = add_lanes(sum[k]) * scale;
-      if (lane == 0 && first + k < count) scores[first + k] = score;
-    }
+  for (int slab = 0; slab < score_steps / 4; ++slab) {
+    unsigned b[4], low[4], high[4];
+    const unsigned char* queries = shared.queries + slab * matrix_heads * slab_row;
+    load_matrices(b, shared.keys + slab * score_keys * slab_row + (key ^ (chain * 32)));
+    load_matrices(low, queries + (query ^ (chain * 32)));
+    load_matrices(high, queries + (query ^ (chain * 32 + 64)));
+    multiply_add_bf16(sum, low, b[0], b[1]);
+    multiply_add_bf16(sum, high, b[2], b[3]);
   }
 }
 
-__global__ void __launch_bounds__(score_threads) score_keys_kernel(AttendCall call, float scale, TileShape shape) {
-  begin_dependent();
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ const std::byte* places[score_keys];
-  __shared__ int selected;
-  auto* tile = reinterpret_cast<unsigned*>(memory);
+__global__ void __launch_bounds__(threads, 4) score_keys_kernel(AttendCall call, float scale) {
+  // The next kernel may start when all before this one have ended: it reads what they wrote before it waits itself.
+  wait_for_earlier_kernels();
+  let_next_kernel_start();
+  __shared__ ScoreShared shared;
   const KeySource keys = call.rows[blockIdx.x];
   const KeyFormats formats{call.window_format, call.entry_format};
-  const std::int64_t total = count_keys(keys, selected), first = blockIdx.y * std::int64_t{score_keys};
+  const int first_head = static_cast<int>(blockIdx.z) * matrix_heads;
+  load_queries<matrix_heads>(call, first_head, shared.queries);  // while the row is on its way
+  const std::int64_t total = count_keys(keys, shared.selected), first = blockIdx.y * std::int64_t{score_keys};
   if (first >= total) return;
   const int count = static_cast<int>(total - first < score_keys ? total - first : score_keys);
-  if (static_cast<int>(threadIdx.x) < count) places[threadIdx.x] = record_of(keys, formats, first + threadIdx.x);
-  const int number = static_cast<int>(blockIdx.z) * score_warps + static_cast<int>(threadIdx.x) / warp_size;
-  const std::int64_t head = number < call.heads ? number : call.heads - 1;
-  const float* query = row_of(call.q, blockIdx.x) + head * wide_dim;
-  const RowAngle angle = angle_of_row(call.angles, blockIdx.x);
-  float q[2 * wide_pairs];
-#pragma unroll
-  for (int i = 0; i < 2 * wide_pairs; ++i) q[i] = query[i * lanes + static_cast<int>(threadIdx.x) % lanes];
-#pragma unroll
-  for (int i = 0; i < 2 * wide_pairs; ++i) turn_query(angle, i, call.round, q[i]);
+  if (static_cast<int>(threadIdx.x) < count) shared.places[threadIdx.x] = record_of(keys, formats, first + threadIdx.x);
   __syncthreads();
   const int in_window = static_cast<int>(max(std::int64_t{0}, min(keys.window_count - first, std::int64_t{count})));
-  decode_keys(places, formats, in_window, count, shape, tile);
+  decode_slabs<score_keys, 2>(shared.places, formats, in_window, count, shared.keys);
   __syncthreads();
-  score_tile(q, tile, shape.stride, count, scale,
-             row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head) + first);
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int eight = warp / 2 % 2, chain = warp % 2;
+  float sum[4] = {};
+  if (warp < scoring_warps) add_chain(shared, eight, chain, sum);
+  if (warp < scoring_warps && chain == 1) {
+    for (int c = 0; c < 4; ++c) shared.odd[eight][lane][c] = sum[c];
+  }
+  __syncthreads();
+  if (warp >= scoring_warps || chain == 1) return;
+  for (int upper = 0; upper < 2; ++upper) {
+    const int head = first_head + upper * 8 + lane / 4;
+    if (head >= call.heads) continue;
+    const float* odd = shared.odd[eight][lane] + 2 * upper;
+    float* scores = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head) + first;
+    *reinterpret_cast<float2*>(scores + eight * 8 + lane % 4 * 2) = {(sum[2 * upper] + odd[0]) * scale,
+                                                                     (sum[2 * upper + 1] + odd[1]) * scale};
+  }
 }
 
 // ---- values ----
 
-constexpr int value_warps = 4;  // heads of a block
-constexpr int value_threads = value_warps * warp_size;
-constexpr int slice_channels = 64;                    // of a block: a word of two channels a lane
-constexpr int slice_stride = slice_channels / 2 + 1;  // words from key to key: two threads a key, no bank twice
-constexpr int blocks_most = 16;                       // of 64 keys
-static_assert(value_threads == 2 * key_block, "two threads decode a key's slice");
+constexpr int value_heads = 8;      // of a block: half a matrix tile, so that a warp softens one head
+constexpr int slice_channels = 32;  // of a block: 8 for each of its adding warps
+constexpr int slice_row = slice_channels * 2;
+constexpr int adding_warps = slice_channels / 8;
+constexpr int keys_of_thread = tiles_most * key_block / threads;
 
 struct ValueShared {
-  unsigned tile[2][key_block * slice_stride];
-  float keep[value_warps][blocks_most];
+  float keep[tiles_most][value_heads];  // factor of the sums before the tile
+  float factor[value_heads];
   int selected;
 };
 
-// 32 neighbouring channels of a record as they lie there.
-struct RawSlice {
-  uint4 codes[2];
-  float scale[2];
-};
-
-__device__ RawSlice load_slice(RecordFormat format, const std::byte* record, int first_channel) {
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(record);
-  const int group = first_channel / 16;
-  RawSlice raw;
-  if (format == RecordFormat::w8) {
-    const auto* from = reinterpret_cast<const uint4*>(codes) + group;
-    raw.codes[0] = from[0];
-    raw.codes[1] = from[1];
-    raw.scale[0] = e8m0_to_float(codes[wide_dim + first_channel / 32]);
-    raw.scale[1] = raw.scale[0];
-    return raw;
-  }
-  const uint4 nibbles = reinterpret_cast<const uint4*>(codes)[group / 2];
-  raw.codes[0] = make_uint4(nibbles.x, nibbles.y, 0, 0);
-  raw.codes[1] = make_uint4(nibbles.z, nibbles.w, 0, 0);
-  raw.scale[0] = decode_e4m3_pair(codes[wide_dim / 2 + group]).x;
-  raw.scale[1] = decode_e4m3_pair(codes[wide_dim / 2 + group + 1]).x;
-  return raw;
+// Byte of chunk `chunk` of a key's slice; eight neighbouring keys lie on different banks.
+__device__ int slice_place(int key, int chunk) {
+  return key * slice_row + ((chunk ^ (key / 2)) & 3) * 16;
 }
 
-__device__ void store_slice(RecordFormat format, const RawSlice& raw, unsigned* words) {
-  unsigned low[16], high[16];
-  decode_part(format, {raw.codes[0], raw.scale[0]}, low);
-  decode_part(format, {raw.codes[1], raw.scale[1]}, high);
+// Records of a thread's keys t, t + 256, .., of the last key behind it. Loads of one kind are in flight together, since
+// each key needs three in a row.
+__device__ void find_places(const KeySource& keys, const KeyFormats& formats, int total,
+                            const std::byte* (&places)[keys_of_thread]) {
+  const int window = static_cast<int>(keys.window_count);
+  std::int32_t entries[keys_of_thread] = {}, pages[keys_of_thread] = {};
+  if (total > window) {
 #pragma unroll
-  for (int j = 0; j < 16; ++j) words[j] = low[j] | high[j] << 16;
+    for (int k = 0; k < keys_of_thread; ++k) {
+      const int t = static_cast<int>(threadIdx.x) + k * threads;
+      entries[k] = keys.selected[max(min(t, total - 1) - window, 0)];
+    }
+#pragma unroll
+    for (int k = 0; k < keys_of_thread; ++k) pages[k] = keys.pages[entries[k] / page_entries];
+  }
+#pragma unroll
+  for (int k = 0; k < keys_of_thread; ++k) {
+    const int t = min(static_cast<int>(threadIdx.x) + k * threads, total - 1);
+    const std::int64_t at = std::int64_t{pages[k]} * page_entries + entries[k] % page_entries;
+    const std::byte* entry = keys.pool + at * bytes_of_record(formats.entry, wide_dim);
+    places[k] = t < window ? window_record(keys, formats, t) : entry;
+  }
 }
 
-// Turns the scores of one head into rounded exps. Returns the factor of all sums; keep[b] is that of the sums before
-// block b. One warp, lane b for the numbers of block b.
-//
-// A block needs the maxima before it and nothing else of the others: maxima, exps and sums of all blocks are made side
-// by side, and only the sum of the sums goes from block to block.
-__device__ float soften_row(float* p, int total, float sink, bool round, float* keep) {
-  static_assert(key_block == 2 * warp_size && blocks_most <= warp_size);
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, blocks = (total + key_block - 1) / key_block;
+// The thread's slices of 32 channels as bf16; zeros behind the last key.
+__device__ void load_slices(const KeySource& keys, const KeyFormats& formats, int total, unsigned char* slices) {
+  if (total == 0) return;
+  const std::byte* places[keys_of_thread];
+  find_places(keys, formats, total, places);
+  RawChunk raw[keys_of_thread][slice_channels / 8];
+  const int first_chunk = static_cast<int>(blockIdx.z) * (slice_channels / 8);
+  const auto format_of = [&](int t) { return t < keys.window_count ? formats.window : formats.entry; };
+#pragma unroll
+  for (int k = 0; k < keys_of_thread; ++k) {
+    const int t = min(static_cast<int>(threadIdx.x) + k * threads, total - 1);
+#pragma unroll
+    for (int c = 0; c < slice_channels / 8; ++c) raw[k][c] = load_chunk(format_of(t), places[k], first_chunk + c);
+  }
+#pragma unroll
+  for (int k = 0; k < keys_of_thread; ++k) {
+    const int t = static_cast<int>(threadIdx.x) + k * threads;
+    if (t >= (total + key_block - 1) / key_block * key_block) continue;
+#pragma unroll
+    for (int c = 0; c < slice_channels / 8; ++c) {
+      auto* to = reinterpret_cast<uint4*>(slices + slice_place(t, c));
+      *to = t < total ? decode_chunk(format_of(t), raw[k][c]) : uint4{};
+    }
+  }
+}
+
+// A head's scores: of every tile keys 2 l and 2 l + 1 in lane l. Those behind the last key are anything.
+using HeadScores = float2[tiles_most];
+
+__device__ void load_scores(const AttendCall& call, int head, HeadScores& scores) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const float* from = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
+#pragma unroll
+  for (int b = 0; b < tiles_most; ++b) {
+    if (b * key_block < call.keys_most) scores[b] = reinterpret_cast<const float2*>(from + b * key_block)[lane];
+  }
+}
+
+// The largest score of each tile and those before it, in the tile's lane.
+__device__ float running_maxima(const HeadScores& scores, int total) {
+  static_assert(tiles_most <= warp_size / 2);
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
   float most = -FLT_MAX;  // finite: -inf would make NaN of -inf - -inf
-#pragma unroll 4
-  for (int b = 0; b < blocks; ++b) {
-    const int t = b * key_block + lane;
-    float own = t < total ? fmaxf(-FLT_MAX, p[t]) : -FLT_MAX;
-    if (t + warp_size < total) own = fmaxf(own, p[t + warp_size]);
+#pragma unroll
+  for (int b = 0; b < tiles_most; ++b) {
+    const int t = b * key_block + 2 * lane;
+    if (b * key_block >= total) continue;
+    float own = t < total ? fmaxf(-FLT_MAX, scores[b].x) : -FLT_MAX;
+    if (t + 1 < total) own = fmaxf(own, scores[b].y);
     for (int step = warp_size / 2; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(full_warp, own, step));
     if (lane == b) most = own;
   }
-  for (int step = 1; step < blocks_most; step *= 2) {
+  for (int step = 1; step < tiles_most; step *= 2) {
     const float before = __shfl_up_sync(full_warp, most, step);
     if (lane >= step) most = fmaxf(most, before);
   }
+  return most;
+}
+
+// Sum over a warp in the tree of attention_tile.cuh.
+__device__ float add_tile(float own) {
+  own += __shfl_xor_sync(full_warp, own, 4);
+  own += __shfl_xor_sync(full_warp, own, 1);
+  own += __shfl_xor_sync(full_warp, own, 2);
+  own += __shfl_xor_sync(full_warp, own, 8);
+  return own + __shfl_xor_sync(full_warp, own, 16);
+}
+
+// One head's scores become weights [tile][8 heads][64 keys], as slabs. A tile needs the maxima before it and nothing
+// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile.
+__device__ void soften(HeadScores& scores, int total, float sink, int head, ValueShared& shared,
+                       unsigned char* weights) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, tiles = (total + key_block - 1) / key_block;
+  const float most = running_maxima(scores, total);
   const float before = __shfl_up_sync(full_warp, most, 1);
-  const float factor = exponential((lane == 0 ? -FLT_MAX : before) - most);
-  if (lane < blocks) keep[lane] = factor;
-#pragma unroll 4
-  for (int first = 0; first < total; first += warp_size) {
-    const float highest = __shfl_sync(full_warp, most, first / key_block);
-    if (first + lane < total) p[first + lane] = exponential(p[first + lane] - highest);
-  }
-  __syncwarp();
+  const float keep = weight_of(lane == 0 ? -FLT_MAX : before, most);
+  if (lane < tiles) shared.keep[lane][head] = keep;
   float sum = 0;
-#pragma unroll 4
-  for (int b = 0; b < blocks; ++b) {
-    const int end = total - b * key_block < key_block ? total - b * key_block : key_block;
-    float own = 0;
-    for (int t = lane % lanes; t < end; t += lanes) own += p[b * key_block + t];
-    own = add_lanes(own);
-    if (lane == b) sum = own;
+#pragma unroll
+  for (int b = 0; b < tiles_most; ++b) {
+    if (b >= tiles) continue;
+    const int t = b * key_block + 2 * lane;
+    const float highest = __shfl_sync(full_warp, most, b);
+    const float low = t < total ? weight_of(scores[b].x, highest) : 0.0F;
+    const float high = t + 1 < total ? weight_of(scores[b].y, highest) : 0.0F;
+    const float all = add_tile(low + high);
+    if (lane == b) sum = all;
+    auto* to =
+        reinterpret_cast<unsigned*>(weights + b * value_heads * slab_row + slab_place(value_heads, head, lane / 4));
+    to[lane % 4] = packed(round_to_bf16(low), round_to_bf16(high));
   }
-  __syncwarp();
-#pragma unroll 4
-  for (int t = lane; t < total; t += warp_size) p[t] = rounded(p[t], round);
   float sum_of_all = 0;
-  for (int b = 0; b < blocks; ++b) {
-    sum_of_all = sum_of_all * __shfl_sync(full_warp, factor, b) + __shfl_sync(full_warp, sum, b);
+  for (int b = 0; b < tiles; ++b) {
+    sum_of_all = sum_of_all * __shfl_sync(full_warp, keep, b) + __shfl_sync(full_warp, sum, b);
   }
-  __syncwarp();
-  const float last = __shfl_sync(full_warp, most, blocks > 0 ? blocks - 1 : 0);
-  return 1.0F / (sum_of_all + exponential(sink - last));
+  const float last = __shfl_sync(full_warp, most, tiles > 0 ? tiles - 1 : 0);
+  if (lane == 0) shared.factor[head] = end_factor(sum_of_all, sink, last);
 }
 
-// The records of all keys of a row: those of entries four at a time, since each needs two loads in a row.
-__device__ void find_places(const KeySource& keys, const KeyFormats& formats, int total, const std::byte** places) {
-  const int window = static_cast<int>(keys.window_count), own = static_cast<int>(threadIdx.x);
-  for (int t = own; t < window && t < total; t += value_threads) places[t] = record_of(keys, formats, t);
-  constexpr int ahead = 4;
-  for (int first = window + own; first < total; first += ahead * value_threads) {
-    std::int32_t entries[ahead];
-    std::int64_t at[ahead];
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      const int t = first + a * value_threads;
-      entries[a] = keys.selected[(t < total ? t : total - 1) - window];
-    }
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      at[a] = std::int64_t{keys.pages[entries[a] / page_entries]} * page_entries + entries[a] % page_entries;
-    }
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      const int t = first + a * value_threads;
-      if (t < total) places[t] = keys.pool + at[a] * bytes_of_record(formats.entry, wide_dim);
-    }
-  }
-}
-
-// Adds p_t k_t of the tile's keys to two channels, ascending; four exps are read at once.
-__device__ void add_keys(const unsigned* tile, const float* p, int count, float (&out)[2]) {
-  const auto add = [&](float weight, unsigned word) {
-    const float2 pair = unpacked(word);
-    out[0] = fmaf(weight, pair.x, out[0]);
-    out[1] = fmaf(weight, pair.y, out[1]);
-  };
-  int t = 0;
-#pragma unroll 4
-  for (; t + 4 <= count; t += 4) {
-    const float4 weights = *reinterpret_cast<const float4*>(p + t);
-    const unsigned* word = tile + t * slice_stride;
-    const unsigned words[4] = {word[0], word[slice_stride], word[2 * slice_stride], word[3 * slice_stride]};
-    add(weights.x, words[0]);
-    add(weights.y, words[1]);
-    add(weights.z, words[2]);
-    add(weights.w, words[3]);
-  }
-  for (; t < count; ++t) add(p[t], tile[t * slice_stride]);
-}
-
-__global__ void __launch_bounds__(value_threads) add_values_kernel(AttendCall call) {
-  begin_dependent();
-  extern __shared__ __align__(
-      16) unsigned char memory[];  // places [keys_most], then exps [heads of the block, keys_most]
-  __shared__ ValueShared shared;
-  auto** places = reinterpret_cast<const std::byte**>(memory);
-  auto* exps = reinterpret_cast<float*>(places + call.keys_most);
-  const KeySource keys = call.rows[blockIdx.x];
-  const KeyFormats formats{call.window_format, call.entry_format};
-  const std::int64_t total = count_keys(keys, shared.selected);
-  find_places(keys, formats, static_cast<int>(total), places);
+// Adds the values of all tiles to 8 heads and the warp's 8 channels; the other half of the matrix repeats the heads.
+__device__ void add_values(const unsigned char* weights, const unsigned char* slices, int tiles,
+                           const ValueShared& shared, float (&out)[4]) {
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
-  const int number = static_cast<int>(blockIdx.y) * value_warps + warp;
-  const std::int64_t head = number < call.heads ? number : call.heads - 1;
-  float* p = exps + warp * call.keys_most;
-  const float* scores = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
-#pragma unroll 8
-  for (int t = lane; t < static_cast<int>(total); t += warp_size) p[t] = scores[t];
-  __syncwarp();
-  const float factor = soften_row(p, static_cast<int>(total), call.sink[head], call.round, shared.keep[warp]);
-  __syncthreads();
-
-  // Two threads a key bring its slice into the tile: word 16 i + l holds channels 32 i + l and 32 i + l + 16.
-  const int own_key = static_cast<int>(threadIdx.x) / 2, part = static_cast<int>(threadIdx.x) % 2;
-  const int own_channel = static_cast<int>(blockIdx.z) * slice_channels + part * 32;
-  const auto format_of = [&](std::int64_t key) { return key < keys.window_count ? formats.window : formats.entry; };
-  const auto load = [&](std::int64_t first) {
-    const std::int64_t key = first + own_key < total ? first + own_key : total - 1;
-    return load_slice(format_of(key), places[key], own_channel);
-  };
-  float out[2] = {};
-  RawSlice next;
-  if (total > 0) next = load(0);
-  for (std::int64_t first = 0; first < total; first += key_block) {
-    const int block = static_cast<int>(first / key_block);
-    const int count = static_cast<int>(total - first < key_block ? total - first : key_block);
-    unsigned* tile = shared.tile[block % 2];
-    const std::int64_t key = first + own_key < total ? first + own_key : total - 1;
-    store_slice(format_of(key), next, tile + own_key * slice_stride + part * 16);
-    __syncthreads();  // the tile is complete, and nobody reads the other one any more
-    if (first + key_block < total) next = load(first + key_block);
-    out[0] *= shared.keep[warp][block];
-    out[1] *= shared.keep[warp][block];
-    add_keys(tile + lane, p + first, count, out);
+  const int weight = slab_place(value_heads, lane % 8, lane / 16), value = slice_place(lane, warp);
+#pragma unroll 2
+  for (int tile = 0; tile < tiles; ++tile) {
+    const float keep = shared.keep[tile][lane / 4];
+    const unsigned char* own = weights + tile * value_heads * slab_row;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) out[c] *= keep;
+#pragma unroll
+    for (int step = 0; step < tile_steps; step += 2) {
+      unsigned first[4], second[4], b[4];
+      load_matrices(first, own + (weight ^ (step * 32)));
+      load_matrices(second, own + (weight ^ (step * 32 + 32)));
+      load_transposed(b, slices + value + (tile * key_block + step * 16) * slice_row);
+      multiply_add_bf16(out, first, b[0], b[1]);
+      multiply_add_bf16(out, second, b[2], b[3]);
+    }
   }
-  if (number >= call.heads) return;
-  float* to = row_of(call.out, blockIdx.x) + head * wide_dim + static_cast<std::int64_t>(blockIdx.z) * slice_channels;
-  const int column = lane / lanes * 2 * lanes + lane % lanes;
-  float results[2] = {rounded(factor * out[0], call.round), rounded(factor * out[1], call.round)};
-  const RowAngle angle = angle_of_row(call.angles, blockIdx.x);
-  const int channel = static_cast<int>(blockIdx.z) * slice_channels + column;
-  if (is_rotated(angle, static_cast<int>(blockIdx.z + 1) * slice_channels - 1, wide_dim)) {
-    results[0] = turned(angle, channel, results[0], true, call.round);
-    results[1] = turned(angle, channel + lanes, results[1], true, call.round);
-  }
-  to[column] = results[0];
-  to[column + lanes] = results[1];
 }
 
-bool is_quantised(RecordFormat format) {
-  return format == RecordFormat::w8 || format == RecordFormat::n4;
+// Brings the values while the scores are still being made.
+__global__ void __launch_bounds__(threads) add_values_kernel(AttendCall call) {
+  let_next_kernel_start();
+  // Slices [keys_most, 32 channels], then weights [keys_most / 64][8 heads][64 keys].
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ ValueShared shared;
+  unsigned char *slices = memory, *weights = memory + call.keys_most * slice_row;
+  const KeySource keys = call.rows[blockIdx.x];
+  const int total = static_cast<int>(count_keys(keys, shared.selected)), tiles = (total + key_block - 1) / key_block;
+  load_slices(keys, {call.window_format, call.entry_format}, total, slices);
+  wait_for_earlier_kernels();
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int first_head = static_cast<int>(blockIdx.y) * value_heads, own_head = min(first_head + warp, call.heads - 1);
+  HeadScores scores;
+  load_scores(call, own_head, scores);
+  soften(scores, total, call.sink[own_head], warp, shared, weights);
+  __syncthreads();
+  if (warp >= adding_warps) return;
+  float out[4] = {};
+  add_values(weights, slices, tiles, shared, out);
+  const int head = first_head + lane / 4,
+            channel = static_cast<int>(blockIdx.z) * slice_channels + warp * 8 + lane % 4 * 2;
+  if (head >= call.heads) return;
+  store_pair(call, angle_of_row(call.angles, blockIdx.x), head, channel, shared.factor[lane / 4], out[0], out[1]);
 }
 
 }  // namespace
 
 bool is_split(const AttendCall& call) {
-  return call.head_dim == wide_dim && is_quantised(call.window_format) && is_quantised(call.entry_format) &&
-         call.q.rows * call.heads <= heads_most && call.keys_most <= blocks_most * key_block;
+  return uses_matrices(call) && call.q.rows * call.heads <= heads_most && call.keys_most <= tiles_most * key_block;
 }
 
 cudaError_t attend_split(cudaStream_t stream, const AttendCall& call) {
-  const TileShape shape = tile_shape(wide_dim);
-  const std::size_t score_bytes = score_keys * static_cast<std::size_t>(shape.stride) * sizeof(unsigned);
-  cudaError_t status = cudaFuncSetAttribute(score_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(score_bytes));
-  if (status != cudaSuccess) return status;
-  const auto rows = static_cast<unsigned>(call.q.rows), heads = static_cast<unsigned>(call.heads);
-  const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + score_keys - 1) / score_keys),
-                        (heads + score_warps - 1) / score_warps);
+  const auto rows = static_cast<unsigned>(call.q.rows);
+  const unsigned head_tiles = static_cast<unsigned>((call.heads + matrix_heads - 1) / matrix_heads);
+  const dim3 score_grid(rows, static_cast<unsigned>((call.keys_most + score_keys - 1) / score_keys), head_tiles);
   const float scale = static_cast<float>(1.0 / sqrt(static_cast<double>(wide_dim)));
-  status = launch_dependent(stream, {score_grid, score_threads, 1, score_bytes}, score_keys_kernel, call, scale, shape);
+  cudaError_t status = launch_dependent(stream, {score_grid, threads, 1, 0}, score_keys_kernel, call, scale);
   if (status != cudaSuccess) return status;
-  const std::size_t value_bytes =
-      static_cast<std::size_t>(call.keys_most) * (sizeof(const std::byte*) + value_warps * sizeof(float));
-  const dim3 value_grid(rows, (heads + value_warps - 1) / value_warps, wide_dim / slice_channels);
-  return launch_dependent(stream, {value_grid, value_threads, 1, value_bytes}, add_values_kernel, call);
+  const std::size_t bytes = static_cast<std::size_t>(call.keys_most) * (slice_row + value_heads * 2);
+  constexpr int bytes_most = tiles_most * key_block * (slice_row + value_heads * 2);
+  status = cudaFuncSetAttribute(add_values_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_most);
+  if (status != cudaSuccess) return status;
+  const dim3 value_grid(rows, static_cast<unsigned>((call.heads + value_heads - 1) / value_heads),
+                        wide_dim / slice_channels);
+  return launch_dependent(stream, {value_grid, threads, 1, bytes}, add_values_kernel, call);
 }
 
 }  // namespace tandem::gpu::cuda

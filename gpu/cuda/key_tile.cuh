@@ -100,90 +100,10 @@ __device__ void decode_key(RecordFormat format, const std::byte* record, const T
   }
 }
 
-// ---- records of 512 values: a thread of a warp takes 16 neighbouring channels ----
-
-inline constexpr int wide_dim = 512;
-
-struct RawPart {
-  uint4 codes;  // n4: two words
-  float scale;
-};
-
-__device__ inline RawPart load_part(RecordFormat format, const std::byte* record) {
-  const int i = static_cast<int>(threadIdx.x) % warp_size;
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(record);
-  if (format == RecordFormat::w8) {
-    return {reinterpret_cast<const uint4*>(codes)[i], e8m0_to_float(codes[wide_dim + i / 2])};
-  }
-  const uint2 nibbles = reinterpret_cast<const uint2*>(codes)[i];
-  return {{nibbles.x, nibbles.y, 0, 0}, decode_e4m3_pair(codes[wide_dim / 2 + i]).x};
-}
-
-// bf16 bits of the part's 16 values.
-__device__ inline void decode_part(RecordFormat format, const RawPart& part, unsigned (&bits)[16]) {
-  const unsigned codes[4] = {part.codes.x, part.codes.y, part.codes.z, part.codes.w};
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    float2 pair;
-    if (format == RecordFormat::w8) {
-      pair = decode_e4m3_pair(static_cast<std::uint16_t>(codes[j / 2] >> (16 * (j % 2))));
-    } else {
-      const unsigned byte = codes[j / 4] >> (8 * (j % 4));
-      pair = {decode_e2m1(byte), decode_e2m1(byte >> 4)};
-    }
-    bits[2 * j] = bf16_bits(pair.x * part.scale);
-    bits[2 * j + 1] = bf16_bits(pair.y * part.scale);
-  }
-}
-
-// Thread i holds channels 16 i .. 16 i + 15: an even thread the low halves of 16 words, the next one their high halves.
-// They swap what the other needs and store 8 words each.
-__device__ inline void store_part(const unsigned (&bits)[16], unsigned* key) {
-  const int i = static_cast<int>(threadIdx.x) % warp_size;
-  const bool is_odd = i % 2 != 0;
-  unsigned words[8];
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const unsigned other = __shfl_xor_sync(full_warp, is_odd ? bits[j] : bits[8 + j], 1);
-    words[j] = is_odd ? other | bits[8 + j] << 16 : bits[j] | other << 16;
-  }
-  auto* to = reinterpret_cast<uint4*>(key + 8 * i);
-  to[0] = {words[0], words[1], words[2], words[3]};
-  to[1] = {words[4], words[5], words[6], words[7]};
-}
-
 // Decodes the `count` records at `places` into the tile, a warp a record; the first `in_window` are window records.
-__device__ inline void decode_keys(const std::byte* const* places, const KeyFormats& formats, int in_window, int count,
-                                   const TileShape& shape, unsigned* tile) {
-  constexpr int ahead = 4;  // records whose loads are in flight together
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, warps = static_cast<int>(blockDim.x) / warp_size;
-  const auto format_of = [&](int t) { return t < in_window ? formats.window : formats.entry; };
-  const bool is_wide = shape.dim == wide_dim && formats.window == RecordFormat::w8 &&
-                       (formats.entry == RecordFormat::w8 || formats.entry == RecordFormat::n4);
-  if (!is_wide) {
-    for (int t = warp; t < count; t += warps) decode_key(format_of(t), places[t], shape, tile + t * shape.stride);
-    return;
-  }
-  for (int first = warp; first < count; first += ahead * warps) {
-    RawPart parts[ahead];
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      const int t = first + a * warps;
-      if (t < count) parts[a] = load_part(format_of(t), places[t]);
-    }
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      const int t = first + a * warps;
-      if (t >= count) continue;
-      unsigned bits[16];
-      decode_part(format_of(t), parts[a], bits);
-      store_part(bits, tile + t * shape.stride);
-    }
-  }
-}
-
-__device__ inline void decode_keys(const std::byte* const* places, const KeyFormats& formats, int in_window, int count,
-                                   const TileShape& shape, float2* tile) {
+template <class Word>
+__device__ void decode_keys(const std::byte* const* places, const KeyFormats& formats, int in_window, int count,
+                            const TileShape& shape, Word* tile) {
   const int warps = static_cast<int>(blockDim.x) / warp_size;
   for (int t = static_cast<int>(threadIdx.x) / warp_size; t < count; t += warps) {
     decode_key(t < in_window ? formats.window : formats.entry, places[t], shape, tile + t * shape.stride);

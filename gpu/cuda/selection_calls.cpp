@@ -135,12 +135,13 @@ void attention(CudaContext& context, const AttentionCall& call, const AttentionA
   if (angles != nullptr) {
     turns = {context.staging.send(angles->positions), angles->rope.cos, angles->rope.sin, angles->rope.pairs};
   }
-  if (!is_split(work)) {
+  if (!uses_matrices(work)) {
     rotate_rows(context, call.q, work, turns, false);
     context.run("attention", attend, work);
     return rotate_rows(context, call.out, work, turns, true);
   }
   work.angles = turns;
+  if (!is_split(work)) return context.run("attention", attend_matrix, work);
   const Workspace::Scope scope(context.scratch());
   work.scores = context.scratch().f32(call.q.rows * call.heads, work.keys_most);
   context.run("attention", attend_split, work);

@@ -9,6 +9,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <numeric>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -121,20 +124,33 @@ void time_rows(Bench& bench) {
   }
 }
 
+// Entries of `rows` rows, scattered over a cache of `entries`.
+Tensor scattered_entries(Bench& bench, std::int64_t rows, std::int64_t topk, std::int64_t entries) {
+  std::vector<std::int32_t> chosen(static_cast<std::size_t>(rows * topk));
+  std::minstd_rand numbers(1);
+  for (std::int32_t& entry : chosen) entry = static_cast<std::int32_t>(numbers() % static_cast<unsigned>(entries));
+  const Tensor selected = bench.rows(rows, topk, DType::i32);
+  bench.ops().memory().upload(std::as_bytes(std::span(chosen)), selected.data);
+  return selected;
+}
+
 void time_attention(Bench& bench) {
-  constexpr int heads = 32, dim = 512, window = 128, topk = 512;
-  const Tensor ring = bench.rows(160, 528, DType::u8), pool = bench.rows(64 * 64, 288, DType::u8);
-  const Tensor pages = bench.rows(1, 64, DType::i32), sink = bench.rows(1, heads);
-  for (const std::int64_t count : {1, 6, 64}) {
+  constexpr int heads = 32, dim = 512, window = 128, topk = 512, pages_most = 1024;
+  const Tensor ring = bench.rows(160, 528, DType::u8), pool = bench.rows(pages_most * 64, 288, DType::u8);
+  const Tensor pages = bench.rows(1, pages_most, DType::i32), sink = bench.rows(1, heads);
+  std::vector<std::int32_t> numbers(pages_most);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  bench.ops().memory().upload(std::as_bytes(std::span(numbers)), pages.data);
+  for (const std::int64_t count : {1, 6, 16, 32, 33, 64, 128, 2048}) {
     const Tensor q = bench.rows(count, heads * dim), out = bench.rows(count, heads * dim);
-    const Tensor selected = bench.rows(count, topk, DType::i32);  // entry 0 again and again
+    const Tensor selected = scattered_entries(bench, count, topk, pages_most * 64);
     std::vector<AttentionRow> rows(static_cast<std::size_t>(count));
     for (AttentionRow& row : rows) {
       row.window = {static_cast<std::byte*>(ring.data), 160, dim, RecordFormat::w8};
       row.window_last = window - 1;
       row.compressed = {static_cast<std::byte*>(pool.data), nullptr, dim, RecordFormat::n4,
                         static_cast<const std::int32_t*>(pages.data)};
-      row.selected = static_cast<const std::int32_t*>(selected.data);
+      row.selected = selected.row<std::int32_t>(&row - rows.data());
       row.selected_count = topk;
     }
     bench.time("attention 32 heads, 640 keys", count, 0, [&](int) {

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -208,6 +209,25 @@ void check_same(const std::string& what, const Floats& cpu, const Floats& cuda) 
   }
   BOOST_TEST(different == 0, what << ": " << different << " of " << cpu.size() << " differ, first at " << first
                                   << ": cpu " << cpu[first] << " cuda " << cuda[first]);
+}
+
+void check_near(const std::string& what, std::int64_t width, const Floats& cpu, const Floats& cuda) {
+  BOOST_REQUIRE_EQUAL(cpu.size(), cuda.size());
+  const auto channels = static_cast<std::size_t>(width);
+  double errors = 0, squares = 0, worst = 0;
+  for (std::size_t head = 0; head < cpu.size(); head += channels) {
+    float largest = 0, off = 0;
+    for (std::size_t i = head; i < head + channels; ++i) {
+      const float difference = std::abs(cpu[i] - cuda[i]);
+      largest = std::max(largest, std::abs(cpu[i]));
+      off = std::isnan(difference) ? difference : std::max(off, difference);
+      errors += double{difference} * difference;
+      squares += double{cpu[i]} * cpu[i];
+    }
+    if (!(off <= 0x1p-5F * largest)) worst = largest == 0 ? 1 : double{off} / largest;
+  }
+  BOOST_TEST(worst == 0, what << ": a channel is off by " << worst << " of its head's largest");
+  BOOST_TEST(errors <= squares * 0x1p-18, what << ": off by " << std::sqrt(errors / squares) << " as a whole");
 }
 
 }  // namespace tandem::gpu::test

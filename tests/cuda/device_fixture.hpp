@@ -1,4 +1,5 @@
-// Both backends side by side: host vectors in, the device's results out, compared bit by bit with the CPU's.
+// Both backends side by side: host vectors in, the device's results out, compared with the CPU's: bit by bit, or within
+// a bound that has its reason beside it.
 #pragma once
 
 #include <cstdint>
@@ -76,5 +77,11 @@ Tensor matrix(Floats& values, std::int64_t rows);
 
 // Checks that both are the same bits (all NaNs are one); names the first difference and the number of them.
 void check_same(const std::string& what, const Floats& cpu, const Floats& cuda);
+
+// Checks attention on matrix units, heads of `width` channels, against the CPU's. Both round weights and results to
+// bf16 at the same places; their scores and sums differ by the order of fp32 additions, some 1e-6, which now and then
+// moves a number over an edge of rounding. So a channel may be off by a few bf16 steps, of at most 2^-7 of the head's
+// largest channel: 2^-5. But few are: as a whole a row's heads are off by less than 2^-9.
+void check_near(const std::string& what, std::int64_t width, const Floats& cpu, const Floats& cuda);
 
 }  // namespace tandem::gpu::test

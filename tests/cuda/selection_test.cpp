@@ -1,103 +1,18 @@
-// Records, attention and the indexer on the device: bytes, outputs and choices equal the CPU's.
+// Records and the indexer on the device: bytes and choices equal the CPU's.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
 
-#include "tests/cuda/device_fixture.hpp"
+#include "tests/cuda/record_caches.hpp"
 
 using namespace tandem::gpu;
 using namespace tandem::gpu::test;
 
 namespace {
 
-// The same cache on both sides; its pages lie in reverse order.
-struct Cache {
-  Cache(Random& random, RecordFormat format, int n, int entries) : bytes(record_bytes(format, n)) {
-    const int count = (entries + page_entries - 1) / page_entries;
-    for (int p = 0; p < count; ++p) pages.push_back(count - 1 - p);
-    host = Buffer::host(static_cast<std::size_t>(std::max(count, 1) * page_entries) * bytes);
-    plain = {host.data.get(), pages.data(), n, format, nullptr};
-    for (int j = 0; j < entries; ++j) write_record(format, random.floats(n), plain.at(j));
-    device = copy_of(host);
-    Memory& memory = backends().cuda->memory();
-    memory.place(device);
-    placed_pages = memory.allocate(std::max<std::size_t>(pages.size(), 1) * sizeof(std::int32_t));
-    memory.upload(std::as_bytes(std::span(pages)), placed_pages.data.get());
-    on_device = {device.data.get(), pages.data(), n, format, placed_pages.as<std::int32_t>()};
-  }
-  std::size_t bytes;
-  std::vector<std::int32_t> pages;
-  Buffer host, device, placed_pages;
-  PagedRecords plain, on_device;
-};
-
-// The same ring on both sides.
-struct Ring {
-  Ring(Random& random, RecordFormat format, int n, int slots) {
-    host = Buffer::host(static_cast<std::size_t>(slots) * record_bytes(format, n));
-    plain = {host.data.get(), slots, n, format};
-    for (int s = 0; s < slots; ++s) write_record(format, random.floats(n), plain.at(s));
-    device = copy_of(host);
-    backends().cuda->memory().place(device);
-    on_device = plain;
-    on_device.base = device.data.get();
-  }
-  Buffer host, device;
-  RecordRing plain, on_device;
-};
-
 void check_bytes(const std::string& what, const Buffer& host, const Buffer& device) {
   const std::vector<std::byte> found = bytes_on_host(device.data.get(), device.bytes);
   BOOST_TEST(std::memcmp(found.data(), host.data.get(), host.bytes) == 0, what);
-}
-
-struct Attended {
-  std::int64_t last = 0;  // window_last
-  std::int64_t window = 0;
-  std::vector<std::int32_t> selected;
-};
-
-void check_attention(RecordFormat window_format, RecordFormat entry_format, int heads, int dim,
-                     const std::vector<Attended>& wanted) {
-  Random random(21);
-  const auto rows = static_cast<std::int64_t>(wanted.size());
-  constexpr std::int64_t topk = 200;
-  const Ring ring(random, window_format, dim, 150);
-  const Cache cache(random, entry_format, dim, 700);
-  std::vector<std::int32_t> selected(static_cast<std::size_t>(rows * topk), -1);
-  for (std::size_t t = 0; t < wanted.size(); ++t) {
-    std::copy(wanted[t].selected.begin(), wanted[t].selected.end(),
-              selected.begin() + static_cast<std::ptrdiff_t>(t) * topk);
-  }
-  const DeviceMatrix device_selected(selected, rows);
-  std::vector<AttentionRow> plain(wanted.size()), on_device(wanted.size());
-  for (std::size_t t = 0; t < wanted.size(); ++t) {
-    AttentionRow& row = plain[t];
-    row.window = ring.plain;
-    row.window_last = wanted[t].last;
-    row.window_first = wanted[t].last - wanted[t].window + 1;
-    row.compressed = cache.plain;
-    row.selected = selected.data() + t * topk;
-    row.selected_count = topk;
-    on_device[t] = row;
-    on_device[t].window = ring.on_device;
-    on_device[t].compressed = cache.on_device;
-    on_device[t].selected = device_selected.tensor().row<std::int32_t>(static_cast<std::int64_t>(t));
-  }
-  Floats q = random.activations(rows * heads * dim, 2.0F), out(q.size());
-  const DenseF32 sink = dense(random.floats(heads), 1), device_sink = placed(sink);
-  const DeviceMatrix device_q(q, rows), device_out(rows, std::int64_t{heads} * dim);
-  for (const bool round : {true, false}) {
-    backends().cpu->attention({matrix(q, rows), plain, sink.data(), heads, dim, round, matrix(out, rows)});
-    backends().cuda->attention({device_q, on_device, device_sink.data(), heads, dim, round, device_out});
-    check_same("attention " + std::to_string(heads) + "x" + std::to_string(dim), out, device_out.floats());
-  }
-}
-
-std::vector<std::int32_t> every_third(int count) {
-  std::vector<std::int32_t> entries;
-  for (int i = 0; i < count; ++i) entries.push_back(3 * i + 1);
-  return entries;
 }
 
 struct IndexCase {
@@ -189,26 +104,6 @@ BOOST_AUTO_TEST_CASE(quantised_index_queries_equal_the_cpu) {
   backends().cpu->quantise_x4(matrix(x, 5));
   backends().cuda->quantise_x4(device_x);
   check_same("x4", x, device_x.floats());
-}
-
-BOOST_AUTO_TEST_CASE(attention_over_window_and_entries_equals_the_cpu) {
-  if (!has_device()) return;
-  const std::vector<Attended> rows{{0, 1, {}},
-                                   {127, 128, {}},
-                                   {500, 128, every_third(200)},
-                                   {149, 1, {699}},
-                                   {300, 100, every_third(63)},
-                                   {1000003, 64, every_third(64)}};
-  check_attention(RecordFormat::w8, RecordFormat::n4, 3, 64, rows);
-  check_attention(RecordFormat::w8, RecordFormat::n4, 8, 512, rows);
-  check_attention(RecordFormat::f32, RecordFormat::f32, 9, 128, rows);
-  check_attention(RecordFormat::f32, RecordFormat::f32, 1, 512, {rows[2]});
-  // Enough rows and heads that a head has one warp instead of eight.
-  std::vector<Attended> many;
-  for (int i = 0; i < 20; ++i) many.insert(many.end(), rows.begin(), rows.end());
-  check_attention(RecordFormat::w8, RecordFormat::n4, 5, 512, many);
-  check_attention(RecordFormat::w8, RecordFormat::n4, 9, 512, many);
-  check_attention(RecordFormat::w8, RecordFormat::n4, 9, 64, many);
 }
 
 BOOST_AUTO_TEST_CASE(chosen_entries_and_published_blocks_equal_the_cpu) {

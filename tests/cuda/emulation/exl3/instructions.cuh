@@ -14,10 +14,13 @@ struct MatrixOperands {
   float a[8], b[4];
 };
 
-inline void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+// `value` reads one of the two numbers in the lower half of its argument.
+template <class Value>
+void multiply_matrices(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
+                       const Value& value) {
   MatrixOperands own;
-  for (int i = 0; i < 8; ++i) own.a[i] = emulation::half_value(a[i / 2] >> (i % 2 * 16));
-  for (int i = 0; i < 4; ++i) own.b[i] = emulation::half_value((i < 2 ? b0 : b1) >> (i % 2 * 16));
+  for (int i = 0; i < 8; ++i) own.a[i] = value(a[i / 2] >> (i % 2 * 16));
+  for (int i = 0; i < 4; ++i) own.b[i] = value((i < 2 ? b0 : b1) >> (i % 2 * 16));
   const emulation::Slot* lanes = emulation::show(own);
   const int g = emulation::lane() / 4, p = emulation::lane() % 4;
   for (int k = 0; k < 16; ++k) {
@@ -28,6 +31,46 @@ inline void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint
       sum[c] += rows.a[2 * (c / 2 + 2 * upper) + k % 2] * column.b[2 * upper + k % 2];
     }
   }
+}
+
+inline void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  multiply_matrices(sum, a, b0, b1, emulation::half_value);
+}
+
+inline void multiply_add_bf16(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  multiply_matrices(sum, a, b0, b1, [](unsigned bits) { return std::bit_cast<float>(bits << 16); });
+}
+
+inline float power_of_two(float x) {
+  return x < -126.0F ? 0.0F : std::exp2(x);
+}
+
+// For products that are bf16 numbers, as those of all callers are.
+inline std::uint32_t multiply_bf16_pairs(std::uint32_t a, std::uint32_t b) {
+  const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const float low = value(a << 16) * value(b << 16), high = value(a & 0xFFFF0000U) * value(b & 0xFFFF0000U);
+  return std::bit_cast<std::uint32_t>(low) >> 16 | (std::bit_cast<std::uint32_t>(high) & 0xFFFF0000U);
+}
+
+// The 16-bit number at row `row` and column `column` of matrix `matrix`, from what all lanes showed.
+inline std::uint32_t matrix_value(const emulation::Slot* rows, int matrix, int row, int column) {
+  const unsigned char* from = nullptr;
+  std::memcpy(&from, rows + 8 * matrix + row, sizeof from);
+  std::uint16_t value = 0;
+  std::memcpy(&value, from + 2 * column, sizeof value);
+  return value;
+}
+
+inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
+  const emulation::Slot* rows = emulation::show(row);
+  const int g = emulation::lane() / 4, p = emulation::lane() % 4;
+  for (int m = 0; m < 4; ++m) to[m] = matrix_value(rows, m, g, 2 * p) | matrix_value(rows, m, g, 2 * p + 1) << 16;
+}
+
+inline void load_transposed(std::uint32_t (&to)[4], const void* row) {
+  const emulation::Slot* rows = emulation::show(row);
+  const int g = emulation::lane() / 4, p = emulation::lane() % 4;
+  for (int m = 0; m < 4; ++m) to[m] = matrix_value(rows, m, 2 * p, g) | matrix_value(rows, m, 2 * p + 1, g) << 16;
 }
 
 inline void copy_async(void* shared, const void* global, bool is_there) {
