@@ -18,8 +18,8 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block a row fills the device
-constexpr int tiles_most = 12;             // of 64 keys
+constexpr std::int64_t heads_most = 512;  // rows * heads: with more, a block a row is faster
+constexpr int tiles_most = 12;            // of 64 keys
 constexpr int threads = 256;
 
 // Positions and slots fit 32 bits, whose remainder is far cheaper.

@@ -43,6 +43,23 @@ class Bench {
     fmt::print("{}\n", sound ? "" : "  FAILED");
   }
 
+  // The same for calls inside a graph, as those of a step are.
+  void time_in_graph(const std::string& name, std::int64_t rows, const std::function<void(int)>& body) {
+    constexpr int graphs = 10;
+    const auto step = [&]() -> tandem::Result<void> {
+      for (int call = 0; call < calls; ++call) body(call);
+      return {};
+    };
+    bool sound = true;
+    for (int warm = 0; warm < 4; ++warm) sound = ops_.run_as_one(step).has_value() && sound;
+    sound = ops_.wait().has_value() && sound;
+    const auto start = std::chrono::steady_clock::now();
+    for (int graph = 0; graph < graphs; ++graph) sound = ops_.run_as_one(step).has_value() && sound;
+    sound = ops_.wait().has_value() && sound;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    fmt::print("{:28} M={:<4} {:10.1f} us{}\n", name, rows, seconds / graphs / calls * 1e6, sound ? "" : "  FAILED");
+  }
+
   void measure_copy() {
     const std::size_t size = std::size_t{1} << 30;
     const Buffer from = ops_.memory().allocate(size), to = ops_.memory().allocate(size);
@@ -141,7 +158,7 @@ void time_attention(Bench& bench) {
   std::vector<std::int32_t> numbers(pages_most);
   std::iota(numbers.begin(), numbers.end(), 0);
   bench.ops().memory().upload(std::as_bytes(std::span(numbers)), pages.data);
-  for (const std::int64_t count : {1, 6, 16, 32, 33, 64, 128, 2048}) {
+  for (const std::int64_t count : {1, 2, 6, 10, 16, 17, 64, 128, 2048}) {
     const Tensor q = bench.rows(count, heads * dim), out = bench.rows(count, heads * dim);
     const Tensor selected = scattered_entries(bench, count, topk, pages_most * 64);
     std::vector<AttentionRow> rows(static_cast<std::size_t>(count));
@@ -153,9 +170,11 @@ void time_attention(Bench& bench) {
       row.selected = selected.row<std::int32_t>(&row - rows.data());
       row.selected_count = topk;
     }
-    bench.time("attention 32 heads, 640 keys", count, 0, [&](int) {
+    const auto attend = [&](int) {
       bench.ops().attention({q, rows, static_cast<const float*>(sink.data), heads, dim, true, out});
-    });
+    };
+    bench.time("attention 32 heads, 640 keys", count, 0, attend);
+    if (count <= 16) bench.time_in_graph("attention in a graph", count, attend);
   }
 }
 
