@@ -134,7 +134,7 @@ __device__ void soften(const Place& own, int count, Scores& scores, Softmax& sof
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       auto* to = reinterpret_cast<unsigned*>(weights + slab_place(block_heads, head, own.group * 2 + n));
-      to[own.in_quad] = packed(round_to_bf16(scores[n][c]), round_to_bf16(scores[n][c + 1]));
+      to[own.in_quad] = round_pair(scores[n][c], scores[n][c + 1]);
     }
   }
 }

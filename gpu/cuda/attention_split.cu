@@ -3,7 +3,7 @@
 //   scores   s_t = (q . k_t) d^-0.5                               16 keys and 16 heads a block
 //   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   8 heads and 32 channels a block
 //
-// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 768 keys a row.
+// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 640 keys a row.
 // Work     a warp scores 8 keys in one of the two chains of a dot product. Every block of values repeats the softmax of
 //          its heads, a warp a head, and adds 8 channels a warp.
 // Order    attention_tile.cuh.
@@ -19,7 +19,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::int64_t heads_most = 512;  // rows * heads: with more, a block a row is faster
-constexpr int tiles_most = 12;            // of 64 keys
+constexpr int tiles_most = 10;            // of 64 keys
 constexpr int threads = 256;
 
 // Positions and slots fit 32 bits, whose remainder is far cheaper.
@@ -108,7 +108,7 @@ constexpr int value_heads = 8;      // of a block: half a matrix tile, so that a
 constexpr int slice_channels = 32;  // of a block: 8 for each of its adding warps
 constexpr int slice_row = slice_channels * 2;
 constexpr int adding_warps = slice_channels / 8;
-constexpr int keys_of_thread = tiles_most * key_block / threads;
+constexpr int keys_of_thread = (tiles_most * key_block + threads - 1) / threads;
 
 struct ValueShared {
   float keep[tiles_most][value_heads];  // factor of the sums before the tile
@@ -179,11 +179,22 @@ __device__ void load_scores(const AttendCall& call, int head, HeadScores& scores
   const float* from = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
-    if (b * key_block < call.keys_most) scores[b] = reinterpret_cast<const float2*>(from + b * key_block)[lane];
+    const auto first = min(std::int64_t{b} * key_block, call.keys_most - key_block);
+    scores[b] = reinterpret_cast<const float2*>(from + first)[lane];
   }
 }
 
-// The largest score of each tile and those before it, in the tile's lane.
+// Numbers in the order of the floats.
+__device__ unsigned ordered(float value) {
+  const unsigned bits = __float_as_uint(value);
+  return bits ^ (bits >> 31 != 0 ? 0xFFFFFFFFU : 0x80000000U);
+}
+__device__ float from_ordered(unsigned bits) {
+  return __uint_as_float(bits ^ (bits >> 31 != 0 ? 0x80000000U : 0xFFFFFFFFU));
+}
+
+// The largest score of each tile and those before it, in the tile's lane. No branches: what is done for one tile goes
+// on beside the others.
 __device__ float running_maxima(const HeadScores& scores, int total) {
   static_assert(tiles_most <= warp_size / 2);
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -191,15 +202,15 @@ __device__ float running_maxima(const HeadScores& scores, int total) {
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
     const int t = b * key_block + 2 * lane;
-    if (b * key_block >= total) continue;
-    float own = t < total ? fmaxf(-FLT_MAX, scores[b].x) : -FLT_MAX;
-    if (t + 1 < total) own = fmaxf(own, scores[b].y);
-    for (int step = warp_size / 2; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(full_warp, own, step));
-    if (lane == b) most = own;
+    const float low = fmaxf(-FLT_MAX, t < total ? scores[b].x : -FLT_MAX);
+    const float own = fmaxf(low, t + 1 < total ? scores[b].y : -FLT_MAX);
+    const float tile = from_ordered(__reduce_max_sync(full_warp, ordered(own)));
+    most = lane == b ? tile : most;
   }
+#pragma unroll
   for (int step = 1; step < tiles_most; step *= 2) {
     const float before = __shfl_up_sync(full_warp, most, step);
-    if (lane >= step) most = fmaxf(most, before);
+    most = lane >= step ? fmaxf(most, before) : most;
   }
   return most;
 }
@@ -214,34 +225,31 @@ __device__ float add_tile(float own) {
 }
 
 // One head's scores become weights [tile][8 heads][64 keys], as slabs. A tile needs the maxima before it and nothing
-// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile.
-__device__ void soften(HeadScores& scores, int total, float sink, int head, ValueShared& shared,
-                       unsigned char* weights) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, tiles = (total + key_block - 1) / key_block;
+// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile. Tiles
+// behind the last key weigh nothing: their factor is 1 and their sum 0.
+__device__ void soften(const HeadScores& scores, const AttendCall& call, int total, float sink, int head,
+                       ValueShared& shared, unsigned char* weights) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const float most = running_maxima(scores, total);
   const float before = __shfl_up_sync(full_warp, most, 1);
   const float keep = weight_of(lane == 0 ? -FLT_MAX : before, most);
-  if (lane < tiles) shared.keep[lane][head] = keep;
-  float sum = 0;
+  if (lane < tiles_most) shared.keep[lane][head] = keep;
+  auto* to = reinterpret_cast<unsigned*>(weights + slab_place(value_heads, head, lane / 4)) + lane % 4;
+  float sums[tiles_most];
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
-    if (b >= tiles) continue;
     const int t = b * key_block + 2 * lane;
     const float highest = __shfl_sync(full_warp, most, b);
     const float low = t < total ? weight_of(scores[b].x, highest) : 0.0F;
     const float high = t + 1 < total ? weight_of(scores[b].y, highest) : 0.0F;
-    const float all = add_tile(low + high);
-    if (lane == b) sum = all;
-    auto* to =
-        reinterpret_cast<unsigned*>(weights + b * value_heads * slab_row + slab_place(value_heads, head, lane / 4));
-    to[lane % 4] = packed(round_to_bf16(low), round_to_bf16(high));
+    sums[b] = add_tile(low + high);
+    if (b * key_block < call.keys_most) to[b * value_heads * slab_row / 4] = round_pair(low, high);
   }
-  float sum_of_all = 0;
-  for (int b = 0; b < tiles; ++b) {
-    sum_of_all = sum_of_all * __shfl_sync(full_warp, keep, b) + __shfl_sync(full_warp, sum, b);
-  }
-  const float last = __shfl_sync(full_warp, most, tiles > 0 ? tiles - 1 : 0);
-  if (lane == 0) shared.factor[head] = end_factor(sum_of_all, sink, last);
+  float sum = 0;
+#pragma unroll
+  for (int b = 0; b < tiles_most; ++b) sum = sum * __shfl_sync(full_warp, keep, b) + sums[b];
+  const float last = __shfl_sync(full_warp, most, tiles_most - 1);
+  if (lane == 0) shared.factor[head] = end_factor(sum, sink, last);
 }
 
 // Adds the values of all tiles to 8 heads and the warp's 8 channels; the other half of the matrix repeats the heads.
@@ -282,7 +290,7 @@ __global__ void __launch_bounds__(threads) add_values_kernel(AttendCall call) {
   const int first_head = static_cast<int>(blockIdx.y) * value_heads, own_head = min(first_head + warp, call.heads - 1);
   HeadScores scores;
   load_scores(call, own_head, scores);
-  soften(scores, total, call.sink[own_head], warp, shared, weights);
+  soften(scores, call, total, call.sink[own_head], warp, shared, weights);
   __syncthreads();
   if (warp >= adding_warps) return;
   float out[4] = {};

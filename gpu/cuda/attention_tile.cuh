@@ -40,17 +40,21 @@ __device__ inline unsigned packed(float low, float high) {
   return __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
 }
 
-// Channels `channel`, even, and the next one, rotated and rounded where the head turns.
+// Channels `channel`, even, and the next one, turned if they are among those that turn.
 __device__ inline float2 turned(const RowAngle& angle, int channel, float2 value, bool inverse) {
-  if (!is_rotated(angle, channel, wide_dim)) return value;
-  return {round_to_bf16(rotated(angle, channel, wide_dim, value.x, value.y, inverse)),
-          round_to_bf16(rotated(angle, channel + 1, wide_dim, value.y, value.x, inverse))};
+  return {rotated(angle, channel, wide_dim, value.x, value.y, inverse),
+          rotated(angle, channel + 1, wide_dim, value.y, value.x, inverse)};
 }
 
-// Two channels of a query as the scores take them.
-__device__ inline unsigned query_word(const RowAngle& angle, int channel, float low, float high) {
-  const float2 value = turned(angle, channel, {low, high}, false);
-  return packed(round_to_bf16(value.x), round_to_bf16(value.y));
+// Eight channels of a query as the scores take them.
+__device__ inline uint4 query_chunk(const RowAngle& angle, int channel, float4 low, float4 high) {
+  float2 pairs[4] = {{low.x, low.y}, {low.z, low.w}, {high.x, high.y}, {high.z, high.w}};
+  if (is_rotated(angle, channel + 7, wide_dim)) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = turned(angle, channel + 2 * i, pairs[i], false);
+  }
+  return {round_pair(pairs[0].x, pairs[0].y), round_pair(pairs[1].x, pairs[1].y), round_pair(pairs[2].x, pairs[2].y),
+          round_pair(pairs[3].x, pairs[3].y)};
 }
 
 // The queries of `heads` heads of row blockIdx.x, as slabs; zeros for heads that do not exist. All threads take part.
@@ -67,9 +71,7 @@ __device__ void load_queries(const AttendCall& call, int first_head, unsigned ch
       low = from[0];
       high = from[1];
     }
-    const uint4 words = {query_word(angle, channel, low.x, low.y), query_word(angle, channel + 2, low.z, low.w),
-                         query_word(angle, channel + 4, high.x, high.y),
-                         query_word(angle, channel + 6, high.z, high.w)};
+    const uint4 words = query_chunk(angle, channel, low, high);
     *reinterpret_cast<uint4*>(queries + slab_place(heads, head, chunk)) = words;
   }
 }
@@ -170,9 +172,13 @@ __device__ inline float weight_of(float score, float most) {
 // Two neighbouring channels of a head's result. `factor` is 1 / (sum of all exps, the sink's too).
 __device__ inline void store_pair(const AttendCall& call, const RowAngle& angle, int head, int channel, float factor,
                                   float low, float high) {
-  const float2 result = {round_to_bf16(factor * low), round_to_bf16(factor * high)};
+  float2 result = unpacked(round_pair(factor * low, factor * high));
+  if (is_rotated(angle, channel, wide_dim)) {
+    result = turned(angle, channel, result, true);
+    result = unpacked(round_pair(result.x, result.y));
+  }
   float* out = row_of(call.out, blockIdx.x) + static_cast<std::int64_t>(head) * wide_dim + channel;
-  *reinterpret_cast<float2*>(out) = turned(angle, channel, result, true);
+  *reinterpret_cast<float2*>(out) = result;
 }
 
 __device__ inline float end_factor(float total, float sink, float most) {

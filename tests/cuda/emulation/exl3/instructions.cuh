@@ -5,6 +5,7 @@
 // order.
 #pragma once
 
+#include "gpu/numeric/bf16.hpp"
 #include "tests/cuda/emulation/device.hpp"
 
 namespace tandem::gpu::cuda {
@@ -43,6 +44,11 @@ inline void multiply_add_bf16(float (&sum)[4], const std::uint32_t (&a)[4], std:
 
 inline float power_of_two(float x) {
   return x < -126.0F ? 0.0F : std::exp2(x);
+}
+
+inline std::uint32_t round_pair(float low, float high) {
+  const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(round_to_bf16(value)); };
+  return bits(low) >> 16 | (bits(high) & 0xFFFF0000U);
 }
 
 // For products that are bf16 numbers, as those of all callers are.
