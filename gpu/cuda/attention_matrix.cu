@@ -59,7 +59,8 @@ __device__ int query_place(const Place& own) {
 __device__ void hold_queries(const Place& own, const unsigned char* weights, unsigned (&held)[held_steps][4]) {
   const int at = query_place(own);
 #pragma unroll
-  for (int step = 0; step < held_steps; ++step) load_matrices(held[step], weights + (at ^ (step * 32)));
+  for (int step = 0; step < held_steps; ++step)
+    load_matrices(held[step], weights + (at ^ step_bits(score_steps - held_steps + step)));
 }
 
 __device__ void score_keys(const Place& own, const unsigned char* queries, const unsigned (&held)[held_steps][4],
@@ -70,9 +71,9 @@ __device__ void score_keys(const Place& own, const unsigned char* queries, const
 #pragma unroll
   for (int step = 0; step < score_steps; ++step) {
     unsigned a[4], b[4];
-    load_matrices(b, keys + (key ^ (step % 4 * 32)) + step / 4 * key_block * slab_row);
+    load_matrices(b, keys + (key ^ step_bits(step)) + step / 4 * key_block * slab_row);
     if (step < score_steps - held_steps) {
-      load_matrices(a, queries + (query ^ (step % 4 * 32)) + step / 4 * block_heads * slab_row);
+      load_matrices(a, queries + (query ^ step_bits(step)) + step / 4 * block_heads * slab_row);
     } else {
       for (int i = 0; i < 4; ++i) a[i] = held[step % held_steps][i];
     }

@@ -58,9 +58,10 @@ __device__ void add_chain(const ScoreShared& shared, int eight, int chain, float
   for (int slab = 0; slab < score_steps / 4; ++slab) {
     unsigned b[4], low[4], high[4];
     const unsigned char* queries = shared.queries + slab * matrix_heads * slab_row;
-    load_matrices(b, shared.keys + slab * score_keys * slab_row + (key ^ (chain * 32)));
-    load_matrices(low, queries + (query ^ (chain * 32)));
-    load_matrices(high, queries + (query ^ (chain * 32 + 64)));
+    const int bits = step_bits(4 * slab) ^ (chain * 32);
+    load_matrices(b, shared.keys + slab * score_keys * slab_row + (key ^ bits));
+    load_matrices(low, queries + (query ^ bits));
+    load_matrices(high, queries + (query ^ bits ^ 64));
     multiply_add_bf16(sum, low, b[0], b[1]);
     multiply_add_bf16(sum, high, b[2], b[3]);
   }
@@ -145,28 +146,29 @@ __device__ void find_places(const KeySource& keys, const KeyFormats& formats, in
   }
 }
 
-// The thread's slices of 32 channels as bf16; zeros behind the last key.
+// The thread's slices of 32 channels as bf16; rows behind the last key repeat it: they weigh nothing.
 __device__ void load_slices(const KeySource& keys, const KeyFormats& formats, int total, unsigned char* slices) {
   if (total == 0) return;
   const std::byte* places[keys_of_thread];
   find_places(keys, formats, total, places);
-  RawChunk raw[keys_of_thread][slice_channels / 8];
-  const int first_chunk = static_cast<int>(blockIdx.z) * (slice_channels / 8);
+  constexpr int groups = slice_channels / 16;
+  RawGroup raw[keys_of_thread][groups];
   const auto format_of = [&](int t) { return t < keys.window_count ? formats.window : formats.entry; };
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
     const int t = min(static_cast<int>(threadIdx.x) + k * threads, total - 1);
 #pragma unroll
-    for (int c = 0; c < slice_channels / 8; ++c) raw[k][c] = load_chunk(format_of(t), places[k], first_chunk + c);
+    for (int i = 0; i < groups; ++i) {
+      raw[k][i] = load_group(format_of(t), places[k], static_cast<int>(blockIdx.z) * groups + i);
+    }
   }
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
-    const int t = static_cast<int>(threadIdx.x) + k * threads;
-    if (t >= (total + key_block - 1) / key_block * key_block) continue;
+    const int row = static_cast<int>(threadIdx.x) + k * threads, t = min(row, total - 1);
+    if (row >= (total + key_block - 1) / key_block * key_block) continue;
 #pragma unroll
-    for (int c = 0; c < slice_channels / 8; ++c) {
-      auto* to = reinterpret_cast<uint4*>(slices + slice_place(t, c));
-      *to = t < total ? decode_chunk(format_of(t), raw[k][c]) : uint4{};
+    for (int i = 0; i < groups; ++i) {
+      store_group(format_of(t), raw[k][i], slices + slice_place(row, 2 * i), slices + slice_place(row, 2 * i + 1));
     }
   }
 }
