@@ -110,10 +110,10 @@ __device__ inline uint4 decode_e2m1_chunk(unsigned codes, unsigned scales) {
   }
   const unsigned even = codes << 4;  // the sign of an even number is now a byte's first bit, as that of an odd one is
   return {
-      multiply_bf16_pairs(__byte_perm(low[0], high[0], 0x5140) | (__byte_perm(even, codes, 0x4000) & signs), scales),
-      multiply_bf16_pairs(__byte_perm(low[0], high[0], 0x7362) | (__byte_perm(even, codes, 0x5010) & signs), scales),
-      multiply_bf16_pairs(__byte_perm(low[1], high[1], 0x5140) | (__byte_perm(even, codes, 0x6020) & signs), scales),
-      multiply_bf16_pairs(__byte_perm(low[1], high[1], 0x7362) | (__byte_perm(even, codes, 0x7030) & signs), scales)};
+      multiply_bf16(__byte_perm(low[0], high[0], 0x5140) | (__byte_perm(even, codes, 0x4000) & signs), scales),
+      multiply_bf16(__byte_perm(low[0], high[0], 0x7362) | (__byte_perm(even, codes, 0x5010) & signs), scales),
+      multiply_bf16(__byte_perm(low[1], high[1], 0x5140) | (__byte_perm(even, codes, 0x6020) & signs), scales),
+      multiply_bf16(__byte_perm(low[1], high[1], 0x7362) | (__byte_perm(even, codes, 0x7030) & signs), scales)};
 }
 
 __device__ inline uint4 decode_e4m3_chunk(uint2 codes, float scale) {

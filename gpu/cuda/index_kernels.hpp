@@ -28,10 +28,11 @@ struct IndexSource {
 };
 
 struct IndexWork {
-  Tensor iq, weights;
+  Tensor iq, weights;  // with X4 keys the queries are values of X4 records too
   const IndexSource* rows = nullptr;
   std::int64_t row_count = 0;
   std::int64_t visible_most = 0;  // of all rows
+  bool narrows = false;           // all rows have candidates
   int heads = 0, head_dim = 0, topk = 0, block_size = 0, candidate_blocks = 0;
   RecordFormat format = RecordFormat::x4;
 };

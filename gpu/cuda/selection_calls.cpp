@@ -97,6 +97,8 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   const bool uses_blocks = std::any_of(rows.begin(), rows.end(), [](const IndexSource& row) {
     return row.candidates != nullptr || row.published != nullptr;
   });
+  work.narrows =
+      std::all_of(rows.begin(), rows.end(), [](const IndexSource& row) { return row.candidates != nullptr; });
   work.block_size = uses_blocks ? call.block_size : 0;
   work.candidate_blocks = call.candidate_blocks;
   work.format = call.rows[first].keys.format;

@@ -2,20 +2,35 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "tests/cuda/device_fixture.hpp"
 
 namespace tandem::gpu::test {
 
+// Gives every 32 values a power of two of their own, 2^-20 to 2^20.
+inline Floats with_wild_scales(Random& random, Floats values) {
+  float scale = 1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 32 == 0) scale = std::ldexp(1.0F, static_cast<int>(random.below(41)) - 20);
+    values[i] *= scale;
+  }
+  return values;
+}
+
 // A paged cache; its pages lie in reverse order.
 struct Cache {
-  Cache(Random& random, RecordFormat format, int n, int entries) : bytes(record_bytes(format, n)) {
+  Cache(Random& random, RecordFormat format, int n, int entries, bool is_wild = false)
+      : bytes(record_bytes(format, n)) {
     const int count = (entries + page_entries - 1) / page_entries;
     for (int p = 0; p < count; ++p) pages.push_back(count - 1 - p);
     host = Buffer::host(static_cast<std::size_t>(std::max(count, 1) * page_entries) * bytes);
     plain = {host.data.get(), pages.data(), n, format, nullptr};
-    for (int j = 0; j < entries; ++j) write_record(format, random.floats(n), plain.at(j));
+    for (int j = 0; j < entries; ++j) {
+      const Floats values = random.floats(n);
+      write_record(format, is_wild ? with_wild_scales(random, values) : values, plain.at(j));
+    }
     device = copy_of(host);
     Memory& memory = backends().cuda->memory();
     memory.place(device);

@@ -1,6 +1,7 @@
 // Records and the indexer on the device: bytes and choices equal the CPU's.
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/cuda/record_caches.hpp"
@@ -20,6 +21,7 @@ struct IndexCase {
   std::vector<std::int32_t> visible;
   bool ties = false;
   bool alternates = false;  // every five rows belong to the other of two sequences
+  bool is_wild = false;     // every 32 dimensions have a scale far from the others'
 };
 
 // Runs a publishing layer and then one that obeys the candidates; compares choices, counts and masks.
@@ -27,9 +29,11 @@ void check_index(const IndexCase& test, RecordFormat format) {
   Random random(22);
   const auto rows = static_cast<std::int64_t>(test.visible.size());
   const int most = *std::max_element(test.visible.begin(), test.visible.end());
-  const Cache first(random, format, test.dim, most), second(random, format, test.dim, most);
+  const Cache first(random, format, test.dim, most, test.is_wild), second(random, format, test.dim, most);
   const std::int64_t words = (most / test.block + 1 + 63) / 64;
   Floats iq = random.activations(rows * test.heads * test.dim), weights = random.activations(rows * test.heads);
+  if (test.is_wild) iq = with_wild_scales(random, iq);
+  if (format == RecordFormat::x4) backends().cpu->quantise_x4(matrix(iq, rows));
   if (test.ties) weights.assign(weights.size(), 0.0F);
   const DeviceMatrix device_iq(iq, rows), device_weights(weights, rows);
   std::vector<std::uint64_t> masks(static_cast<std::size_t>(rows * words));
@@ -121,6 +125,28 @@ BOOST_AUTO_TEST_CASE(rows_of_a_chunk_choose_what_the_cpu_chooses) {
   check_index({8, 128, 16, 8, 4, visible, true}, RecordFormat::x4);
   check_index({16, 128, 64, 8, 9, visible, false, true}, RecordFormat::x4);
   check_index({8, 128, 512, 8, 40, std::vector<std::int32_t>(16, 1500)}, RecordFormat::x4);
+}
+
+BOOST_AUTO_TEST_CASE(any_number_of_rows_and_heads_chooses_what_the_cpu_chooses) {
+  if (!has_device()) return;
+  const std::vector<std::int32_t> visible{1, 2, 63, 64, 65, 127, 128, 129, 700, 31, 32, 33, 2047, 2048, 2049, 600, 601};
+  for (const std::size_t rows : {1, 7, 8, 9, 16, 17}) {
+    check_index({32, 128, 1, 8, 2, {visible.begin(), visible.begin() + static_cast<std::ptrdiff_t>(rows)}},
+                RecordFormat::x4);
+  }
+  for (const int heads : {1, 9, 31, 33}) check_index({heads, 128, 16, 8, 4, visible}, RecordFormat::x4);
+  check_index({32, 128, 16, 5, 4, visible, false, true}, RecordFormat::x4);
+  check_index({3, 96, 16, 8, 4, visible}, RecordFormat::x4);
+  check_index({3, 40, 16, 8, 4, visible}, RecordFormat::f32);
+}
+
+// Where blocks of 32 dimensions differ by many powers of two the order of their sums shows in the result.
+BOOST_AUTO_TEST_CASE(blocks_of_far_scales_are_summed_in_the_cpus_order) {
+  if (!has_device()) return;
+  const std::vector<std::int32_t> visible(11, 3000);
+  check_index({32, 128, 512, 8, 40, visible, false, false, true}, RecordFormat::x4);
+  check_index({32, 128, 512, 8, 40, {3000, 2999}, false, false, true}, RecordFormat::x4);
+  check_index({5, 64, 512, 8, 40, {3000}, false, false, true}, RecordFormat::x4);
 }
 
 BOOST_AUTO_TEST_CASE(equal_scores_go_to_the_lower_entry) {

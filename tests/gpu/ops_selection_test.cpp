@@ -2,12 +2,16 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
 
 #include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cpu/simd/kernels.hpp"
 #include "gpu/cpu/top_k.hpp"
+#include "gpu/index_order.hpp"
 #include "tests/gpu/golden_ops_fixture.hpp"
 
 using namespace tandem::gpu;
@@ -121,6 +125,44 @@ BOOST_AUTO_TEST_CASE(top_k_of_a_million_equals_a_sort) {
   const auto span = top.select(scores, 400'000);
   const std::vector<std::int32_t> chosen(span.begin(), span.end());
   BOOST_TEST((chosen == plain_top(scores, 400'000)));
+}
+
+namespace {
+
+// gpu/index_order.hpp, word for word.
+float ordered_score(const std::vector<float>& q, const std::vector<float>& weights, const float* key, std::size_t n) {
+  std::array<float, index_lanes> sums{};
+  for (std::size_t h = 0; h < weights.size(); ++h) {
+    float dot_product = 0;
+    for (std::size_t first = 0; first < n; first += index_dims) {
+      float part = 0;
+      for (std::size_t i = first; i < std::min(first + index_dims, n); ++i) part = std::fma(q[h * n + i], key[i], part);
+      dot_product += part;
+    }
+    float& sum = sums[h % index_lanes];
+    sum = std::fma(weights[h], std::max(dot_product, 0.0F), sum);
+  }
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(scores_have_the_bits_of_the_written_order_for_every_shape) {
+  for (const std::size_t n : {1U, 31U, 32U, 33U, 96U, 128U}) {
+    for (const std::size_t count : {1U, 3U, 4U, 7U, 8U, 9U, 32U}) {
+      const auto q = random_floats(count * n, 50), weights = random_floats(count, 51);
+      const auto keys = random_floats(simd::index_block * n, 52);
+      std::vector<float> transposed(keys.size()), scores(simd::index_block);
+      simd::transpose_keys(keys.data(), static_cast<int>(n), transposed.data());
+      simd::score_index_block(
+          {q.data(), weights.data(), transposed.data(), static_cast<int>(count), static_cast<int>(n), scores.data()});
+      std::vector<float> expected;
+      for (std::size_t t = 0; t < scores.size(); ++t) {
+        expected.push_back(ordered_score(q, weights, keys.data() + t * n, n));
+      }
+      BOOST_TEST((scores == expected), "dimensions " << n << ", heads " << count);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_indexer_selects_what_plain_scores_select_for_every_visible_length) {

@@ -1,9 +1,9 @@
 // The vector kernels under CpuOps, as plain functions; the implementations are chosen for the processor at run time.
 //
-// Every reduction over n values, but those of chain.cpp, uses 16 accumulator lanes: lane l sums the elements with index
-// = l mod 16 in ascending order with fused multiply-adds, and the lanes are added as a tree of halves (l + 8, l + 4, l
-// + 2, l + 1). The result depends on the values and n alone: not on the register width, the rows beside it or the
-// number of threads.
+// Every reduction over n values, but those of chain.cpp and index.cpp, uses 16 accumulator lanes: lane l sums the
+// elements with index = l mod 16 in ascending order with fused multiply-adds, and the lanes are added as a tree of
+// halves (l + 8, l + 4, l + 2, l + 1). The result depends on the values and n alone: not on the register width, the
+// rows beside it or the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -110,8 +110,7 @@ void add_weighted(const WeightedSum& sum);
 
 inline constexpr int index_block = 64;  // keys scored together
 
-// scores[t] = sum over heads h, ascending, of weight[h] * relu(q_h . key_t); each dot product is one chain over the
-// dimensions.
+// scores[t] = sum over heads h of weight[h] * relu(q_h . key_t), in the order of gpu/index_order.hpp.
 struct IndexBlock {
   const float* q = nullptr;        // [heads, dim]
   const float* weights = nullptr;  // [heads]

@@ -16,7 +16,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const std::uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// The same of bf16.
+// The same for bf16.
 __device__ __forceinline__ void multiply_add_bf16(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                                   std::uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -39,8 +39,8 @@ __device__ __forceinline__ std::uint32_t round_pair(float low, float high) {
   return pair;
 }
 
-// Products of two pairs of bf16 numbers.
-__device__ __forceinline__ std::uint32_t multiply_bf16_pairs(std::uint32_t a, std::uint32_t b) {
+// The products of two pairs of bf16, subnormal numbers included.
+__device__ __forceinline__ std::uint32_t multiply_bf16(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product;
   asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
   return product;

@@ -51,11 +51,10 @@ inline std::uint32_t round_pair(float low, float high) {
   return bits(low) >> 16 | (bits(high) & 0xFFFF0000U);
 }
 
-// For products that are bf16 numbers, as those of all callers are.
-inline std::uint32_t multiply_bf16_pairs(std::uint32_t a, std::uint32_t b) {
+inline std::uint32_t multiply_bf16(std::uint32_t a, std::uint32_t b) {
   const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
-  const float low = value(a << 16) * value(b << 16), high = value(a & 0xFFFF0000U) * value(b & 0xFFFF0000U);
-  return std::bit_cast<std::uint32_t>(low) >> 16 | (std::bit_cast<std::uint32_t>(high) & 0xFFFF0000U);
+  const std::uint32_t low = float_to_bf16(value(a << 16) * value(b << 16));
+  return low | std::uint32_t{float_to_bf16(value(a & 0xFFFF0000U) * value(b & 0xFFFF0000U))} << 16;
 }
 
 // The 16-bit number at row `row` and column `column` of matrix `matrix`, from what all lanes showed.

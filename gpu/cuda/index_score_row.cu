@@ -1,0 +1,69 @@
+// The scores of index_score.cu for few rows, or for rows that may choose among candidates only: a warp has keys of its
+// own.
+//
+// Shapes   a block is four warps of one row; a warp has `warp_keys` keys and passes over eight that are no candidates.
+//          X4 records of 128 dimensions, up to 32 heads.
+// Order    gpu/index_order.hpp, as in index_score_tile.cu: the same bits.
+// Bytes    68 a candidate key and row; 16 KB of queries a warp, from the second-level cache; 4 out an entry.
+// Limit    instructions, by count: some 170 for eight keys, 16 of them matrix instructions.
+#include <math_constants.h>
+
+#include "gpu/cuda/dependent.cuh"
+#include "gpu/cuda/index_heads.cuh"
+#include "gpu/cuda/index_score.cuh"
+
+namespace tandem::gpu::cuda {
+namespace {
+
+using namespace indexing;
+
+constexpr int row_warps = 4;
+constexpr std::int64_t warps_wanted = 4096;    // some 16 a multiprocessor, twice
+constexpr std::int64_t warp_keys_most = 2048;  // so that the queries count little
+
+// Whether any of the eight entries from `first` on may be chosen; the same in the whole warp.
+__device__ bool has_candidate(const IndexSource& row, int first, int block_size) {
+  if (first >= row.visible) return false;
+  if (row.candidates == nullptr) return true;
+  bool has = false;
+  for (int b = first / block_size; b <= (first + tile_keys - 1) / block_size; ++b) {
+    has = has || (b * block_size < row.visible && is_candidate(row, b * block_size, block_size));
+  }
+  return has;
+}
+
+__global__ void __launch_bounds__(row_warps* warp_size, 4) score_row_kernel(IndexWork work, int warp_keys) {
+  begin_dependent();
+  const IndexSource& row = work.rows[blockIdx.y];
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int begin = (static_cast<int>(blockIdx.x) * row_warps + warp) * warp_keys;
+  const int end = begin + warp_keys < row.visible ? begin + warp_keys : row.visible;
+  if (begin >= end) return;
+  QueryHeads queries;
+  if (!row.takes_all) load_queries(work, row.row, queries);
+  for (int first = begin; first < end; first += group_keys) {
+    float lanes_of_key[group_tiles][2] = {};
+#pragma unroll
+    for (int t = 0; t < group_tiles; ++t) {
+      const int keys = first + t * tile_keys;
+      if (row.takes_all || !has_candidate(row, keys, work.block_size)) continue;
+      add_heads(queries, decode_keys(load_codes(row, keys, row.visible)), lanes_of_key[t]);
+    }
+    store_score(work, row, first + own_key(), add_lanes(lanes_of_key));
+  }
+}
+
+}  // namespace
+
+cudaError_t score_rows(cudaStream_t stream, const IndexWork& work) {
+  const std::int64_t even = (work.row_count * work.visible_most + warps_wanted - 1) / warps_wanted;
+  const std::int64_t bounded = even < warp_keys_most ? even : warp_keys_most;
+  const std::int64_t warp_keys = (bounded + group_keys - 1) / group_keys * group_keys;
+  const std::int64_t block_keys = row_warps * warp_keys;
+  const dim3 grid(static_cast<unsigned>((work.visible_most + block_keys - 1) / block_keys),
+                  static_cast<unsigned>(work.row_count));
+  return launch_dependent(stream, {grid, row_warps * warp_size, 1, 0}, score_row_kernel, work,
+                          static_cast<int>(warp_keys));
+}
+
+}  // namespace tandem::gpu::cuda
