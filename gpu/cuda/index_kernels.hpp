@@ -37,11 +37,18 @@ struct IndexWork {
   RecordFormat format = RecordFormat::x4;
 };
 
-// Only the choice of entries, for rows that are worth a cluster of blocks each.
+// scores[j] of every row, in the order of gpu/index_order.hpp; entries that are no candidates get -infinity, rows that
+// take all get 0 for the others.
+cudaError_t score_entries(cudaStream_t stream, const IndexWork& work);
+
+// Chooses the best topk entries of every row by their scores.
+cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
+
+// The same for rows that are worth a cluster of blocks each.
 inline constexpr std::int64_t wide_select_least = 65536;
 cudaError_t select_wide(cudaStream_t stream, const IndexWork& work);
 
-// Scores, chooses and publishes for all rows.
-cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
+// Publishes the best blocks of the rows that do so, by their entries' scores.
+cudaError_t publish_blocks(cudaStream_t stream, const IndexWork& work);
 
 }  // namespace tandem::gpu::cuda

@@ -7,10 +7,7 @@
 
 namespace tandem::gpu::cuda {
 
-// scores[j] of every row; entries that are no candidates get -infinity, rows that take all get 0 for the others.
-cudaError_t score_entries(cudaStream_t stream, const IndexWork& work);
-
-// The same by matrix instructions, for X4 records of 128 dimensions: rows that share keys and see all of them
+// score_entries by matrix instructions, for X4 records of 128 dimensions: rows that share keys and see all of them
 // (index_score_tile.cu), and any rows (index_score_row.cu).
 cudaError_t score_tiles(cudaStream_t stream, const IndexWork& work);
 cudaError_t score_rows(cudaStream_t stream, const IndexWork& work);

@@ -59,15 +59,14 @@ __global__ void __launch_bounds__(threads) publish_kernel(IndexWork work) {
 }  // namespace
 
 cudaError_t select_entries(cudaStream_t stream, const IndexWork& work) {
+  if (work.visible_most >= wide_select_least) return select_wide(stream, work);
   const auto rows = static_cast<unsigned>(work.row_count);
-  if (work.visible_most > 0) {
-    if (const cudaError_t status = score_entries(stream, work); status != cudaSuccess) return status;
-  }
-  const cudaError_t chosen = work.visible_most >= wide_select_least
-                                 ? select_wide(stream, work)
-                                 : launch_dependent(stream, {dim3(rows), threads, 1, 0}, select_kernel, work);
-  if (chosen != cudaSuccess || work.block_size <= 0 || work.visible_most == 0) return chosen;
+  return launch_dependent(stream, {dim3(rows), threads, 1, 0}, select_kernel, work);
+}
+
+cudaError_t publish_blocks(cudaStream_t stream, const IndexWork& work) {
   if (const cudaError_t status = score_blocks(stream, work); status != cudaSuccess) return status;
+  const auto rows = static_cast<unsigned>(work.row_count);
   return launch_dependent(stream, {dim3(rows), threads, 1, 0}, publish_kernel, work);
 }
 

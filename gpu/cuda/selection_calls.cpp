@@ -102,7 +102,9 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   work.block_size = uses_blocks ? call.block_size : 0;
   work.candidate_blocks = call.candidate_blocks;
   work.format = call.rows[first].keys.format;
+  if (work.visible_most > 0) context.run("index score", score_entries, work);
   context.run("index select", select_entries, work);
+  if (work.block_size > 0 && work.visible_most > 0) context.run("index publish", publish_blocks, work);
 }
 
 // By itself, for attention that does not do it.
