@@ -45,7 +45,7 @@ cudaError_t score_entries(cudaStream_t stream, const IndexWork& work);
 cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
 
 // The same for rows that are worth a cluster of blocks each.
-inline constexpr std::int64_t wide_select_least = 65536;
+inline constexpr std::int64_t wide_select_least = 262144;
 cudaError_t select_wide(cudaStream_t stream, const IndexWork& work);
 
 // Publishes the best blocks of the rows that do so, by their entries' scores.

@@ -20,6 +20,11 @@ __device__ inline unsigned key_of(float score) {
   return (bits & f32_sign_bit) != 0 ? ~bits : bits | f32_sign_bit;
 }
 
+// The score of a key that is not 0; -0 has become +0.
+__device__ inline float score_of_key(unsigned key) {
+  return __uint_as_float((key & f32_sign_bit) != 0 ? key & ~f32_sign_bit : ~key);
+}
+
 // What is chosen: every key above `threshold` and the first `ties` keys equal to it.
 struct Choice {
   unsigned threshold;
@@ -33,10 +38,9 @@ struct Shared {
   int remaining;
 };
 
-// Keys of this thread's consecutive scores in the part of the list that begins at `first`; 0 behind the end.
-__device__ inline void load_keys(const float* scores, std::int64_t n, std::int64_t first,
-                                 unsigned (&keys)[per_thread]) {
-  const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
+// Keys of the scores from `own` on, a multiple of 4; 0 behind the end.
+__device__ inline void load_keys_at(const float* scores, std::int64_t n, std::int64_t own,
+                                    unsigned (&keys)[per_thread]) {
 #pragma unroll
   for (int i = 0; i < per_thread; i += 4) {
     if (own + i + 4 <= n) {
@@ -52,23 +56,38 @@ __device__ inline void load_keys(const float* scores, std::int64_t n, std::int64
   }
 }
 
-// Counts byte `shift / 8` of the keys whose higher bytes equal `prefix`'s.
-__device__ inline void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
+// Keys of this thread's consecutive scores in the part of the list that begins at `first`.
+__device__ inline void load_keys(const float* scores, std::int64_t n, std::int64_t first,
+                                 unsigned (&keys)[per_thread]) {
+  load_keys_at(scores, n, first + static_cast<std::int64_t>(threadIdx.x) * per_thread, keys);
+}
+
+__device__ inline void clear_counts(Shared& shared) {
   for (int i = threadIdx.x; i < bins; i += threads) shared.counts[i] = 0;
   __syncthreads();
+}
+
+// Counts byte `shift / 8` of the keys whose higher bytes equal `prefix`'s.
+__device__ inline void count_keys(const unsigned (&keys)[per_thread], unsigned prefix, int shift, Shared& shared) {
+#pragma unroll
+  for (int i = 0; i < per_thread; ++i) {
+    const bool fits = keys[i] != 0 && (shift == 24 || keys[i] >> (shift + 8) == prefix >> (shift + 8));
+    // Scores are alike, so whole warps meet in one bin: one thread adds for all of them.
+    const int bin = fits ? static_cast<int>(keys[i] >> shift & 0xFFU) : bins;
+    const unsigned same = __match_any_sync(full_warp, bin);
+    if (fits && static_cast<int>(threadIdx.x) % warp_size == __ffs(static_cast<int>(same)) - 1) {
+      atomicAdd(&shared.counts[bin], __popc(same));
+    }
+  }
+}
+
+// The same for all keys of the list.
+__device__ inline void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
+  clear_counts(shared);
   for (std::int64_t first = 0; first < n; first += threads * per_thread) {
     unsigned keys[per_thread];
     load_keys(scores, n, first, keys);
-#pragma unroll
-    for (int i = 0; i < per_thread; ++i) {
-      const bool fits = keys[i] != 0 && (shift == 24 || keys[i] >> (shift + 8) == prefix >> (shift + 8));
-      // Scores are alike, so whole warps meet in one bin: one thread adds for all of them.
-      const int bin = fits ? static_cast<int>(keys[i] >> shift & 0xFFU) : bins;
-      const unsigned same = __match_any_sync(full_warp, bin);
-      if (fits && static_cast<int>(threadIdx.x) % warp_size == __ffs(static_cast<int>(same)) - 1) {
-        atomicAdd(&shared.counts[bin], __popc(same));
-      }
-    }
+    count_keys(keys, prefix, shift, shared);
   }
   __syncthreads();
 }
@@ -98,24 +117,27 @@ __device__ inline void find_bin(const int* counts, unsigned prefix, int shift, S
   shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
 }
 
+// The sum of the lanes up to this one.
+__device__ inline int scan_lanes(int value) {
+  const int lane = threadIdx.x % warp_size;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int other = __shfl_up_sync(full_warp, value, step);
+    if (lane >= step) value += other;
+  }
+  return value;
+}
+
 // Returns the sum of `value` over the threads before this one; `total` gets the sum over all.
 __device__ inline int scan(int value, Shared& shared, int& total) {
+  static_assert(warps == warp_size, "every warp adds the sums of all");
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size;
-  int sum = value;
-  for (int step = 1; step < warp_size; step *= 2) {
-    const int other = __shfl_up_sync(full_warp, sum, step);
-    if (lane >= step) sum += other;
-  }
+  const int until = scan_lanes(value);
   __syncthreads();
-  if (lane == warp_size - 1) shared.sums[warp] = sum;
+  if (lane == warp_size - 1) shared.sums[warp] = until;
   __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int w = 0; w < warps; ++w) {
-    before += w < warp ? shared.sums[w] : 0;
-    total += shared.sums[w];
-  }
-  return before + sum - value;
+  const int sum = shared.sums[lane], sums = scan_lanes(sum);
+  total = __shfl_sync(full_warp, sums, warp_size - 1);
+  return __shfl_sync(full_warp, sums - sum, warp) + until - value;
 }
 
 // How many were chosen, and how many equalled the threshold, in the part of the list before this one.

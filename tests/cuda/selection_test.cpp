@@ -154,11 +154,18 @@ BOOST_AUTO_TEST_CASE(equal_scores_go_to_the_lower_entry) {
   check_index({4, 32, 16, 8, 4, {17, 300, 5000}, true}, RecordFormat::x4);
 }
 
-BOOST_AUTO_TEST_CASE(a_long_context_is_searched_exactly) {
+BOOST_AUTO_TEST_CASE(a_context_that_needs_a_shortlist_is_searched_exactly) {
   if (!has_device()) return;
   check_index({32, 128, 512, 8, 2048, {70001}}, RecordFormat::x4);
   check_index({4, 32, 512, 8, 40, {65536, 3, 513, 66001}, true}, RecordFormat::x4);
-  check_index({4, 32, 16, 8, 4, {70001, 0, 17}}, RecordFormat::x4);
+  check_index({4, 32, 16, 8, 4, {70001, 0, 17, 4096, 4097, 8191, 8192, 8193, 16384, 32768, 32769}}, RecordFormat::x4);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_context_is_searched_exactly) {
+  if (!has_device()) return;
+  check_index({32, 128, 512, 8, 2048, {270001}}, RecordFormat::x4);
+  check_index({4, 32, 512, 8, 40, {262144, 3, 513, 263001}, true}, RecordFormat::x4);
+  check_index({4, 32, 16, 8, 4, {270001, 0, 17}}, RecordFormat::x4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
