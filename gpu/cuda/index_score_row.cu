@@ -6,6 +6,7 @@
 // Order    gpu/index_order.hpp, as in index_score_tile.cu: the same bits.
 // Bytes    68 a candidate key and row; 16 KB of queries a warp, from the second-level cache; 4 out an entry.
 // Limit    instructions, by count: some 170 for eight keys, 16 of them matrix instructions.
+// Masks    bits of entries behind the last visible one count for nothing.
 #include <math_constants.h>
 
 #include "gpu/cuda/dependent.cuh"
@@ -53,17 +54,71 @@ __global__ void __launch_bounds__(row_warps* warp_size, 4) score_row_kernel(Inde
   }
 }
 
-}  // namespace
+// ---- rows with candidate blocks of eight entries: their blocks are found by the bits of the mask ----
 
-cudaError_t score_rows(cudaStream_t stream, const IndexWork& work) {
+constexpr int word_keys = 32 * tile_keys;  // of half a mask word
+
+// Scores up to four blocks of `left`, whose bit 0 is the block of entry `first`, and takes them out of it.
+__device__ void score_blocks_of(const IndexSource& row, const QueryHeads& queries, int first, unsigned& left) {
+  float lanes_of_key[group_tiles][2] = {};
+  int own = row.visible;
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) {
+    if (left == 0) break;
+    const int keys = first + tile_keys * (__ffs(static_cast<int>(left)) - 1);
+    left &= left - 1;
+    if (own_key() / tile_keys == t) own = keys + own_key() % tile_keys;
+    add_heads(queries, decode_keys(load_codes(row, keys, row.visible)), lanes_of_key[t]);
+  }
+  const float score = add_lanes(lanes_of_key);
+  if (own < row.visible) row.scores[own] = score;
+}
+
+__global__ void __launch_bounds__(row_warps* warp_size, 4) score_candidates_kernel(IndexWork work, int warp_keys) {
+  begin_dependent();
+  const IndexSource& row = work.rows[blockIdx.y];
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int begin = (static_cast<int>(blockIdx.x) * row_warps + warp) * warp_keys;
+  const int end = begin + warp_keys < row.visible ? begin + warp_keys : row.visible;
+  if (begin >= end) return;
+  if (row.takes_all) {
+    for (int entry = begin + lane; entry < end; entry += warp_size) store_score(work, row, entry, 0);
+    return;
+  }
+  QueryHeads queries;
+  load_queries(work, row.row, queries);
+  for (int first = begin; first < end; first += word_keys) {
+    for (int entry = first + lane; entry < first + word_keys && entry < end; entry += warp_size) {
+      row.scores[entry] = -CUDART_INF_F;
+    }
+    __syncwarp();  // scores come after what they replace
+    unsigned left = reinterpret_cast<const std::uint32_t*>(row.candidates)[first / word_keys];
+    while (left != 0) score_blocks_of(row, queries, first, left);
+  }
+}
+
+// Keys of a warp, a multiple of `step`.
+std::int64_t share_of_warp(const IndexWork& work, std::int64_t step) {
   const std::int64_t even = (work.row_count * work.visible_most + warps_wanted - 1) / warps_wanted;
   const std::int64_t bounded = even < warp_keys_most ? even : warp_keys_most;
-  const std::int64_t warp_keys = (bounded + group_keys - 1) / group_keys * group_keys;
+  return (bounded + step - 1) / step * step;
+}
+
+template <class Kernel>
+cudaError_t launch_rows(cudaStream_t stream, const IndexWork& work, const Kernel& kernel, std::int64_t warp_keys) {
   const std::int64_t block_keys = row_warps * warp_keys;
   const dim3 grid(static_cast<unsigned>((work.visible_most + block_keys - 1) / block_keys),
                   static_cast<unsigned>(work.row_count));
-  return launch_dependent(stream, {grid, row_warps * warp_size, 1, 0}, score_row_kernel, work,
-                          static_cast<int>(warp_keys));
+  return launch_dependent(stream, {grid, row_warps * warp_size, 1, 0}, kernel, work, static_cast<int>(warp_keys));
+}
+
+}  // namespace
+
+cudaError_t score_rows(cudaStream_t stream, const IndexWork& work) {
+  if (work.narrows && work.block_size == tile_keys) {
+    return launch_rows(stream, work, score_candidates_kernel, share_of_warp(work, word_keys));
+  }
+  return launch_rows(stream, work, score_row_kernel, share_of_warp(work, group_keys));
 }
 
 }  // namespace tandem::gpu::cuda
