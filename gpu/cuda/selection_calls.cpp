@@ -94,17 +94,16 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   work.heads = call.heads;
   work.head_dim = call.head_dim;
   work.topk = call.topk;
-  const bool uses_blocks = std::any_of(rows.begin(), rows.end(), [](const IndexSource& row) {
-    return row.candidates != nullptr || row.published != nullptr;
-  });
-  work.narrows =
-      std::all_of(rows.begin(), rows.end(), [](const IndexSource& row) { return row.candidates != nullptr; });
-  work.block_size = uses_blocks ? call.block_size : 0;
+  const auto narrows = [](const IndexSource& row) { return row.candidates != nullptr; };
+  const auto publishes = [](const IndexSource& row) { return row.published != nullptr; };
+  const bool has_published = std::any_of(rows.begin(), rows.end(), publishes);
+  work.narrows = std::all_of(rows.begin(), rows.end(), narrows);
+  work.block_size = has_published || std::any_of(rows.begin(), rows.end(), narrows) ? call.block_size : 0;
   work.candidate_blocks = call.candidate_blocks;
   work.format = call.rows[first].keys.format;
   if (work.visible_most > 0) context.run("index score", score_entries, work);
   context.run("index select", select_entries, work);
-  if (work.block_size > 0 && work.visible_most > 0) context.run("index publish", publish_blocks, work);
+  if (has_published && work.visible_most > 0) context.run("index publish", publish_blocks, work);
 }
 
 // By itself, for attention that does not do it.
