@@ -7,6 +7,7 @@
 // Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows.
 // Bytes    W once per block of rows, x once per block of outputs (from the second-level cache).
 // Limit    the chain of K / 16 dependent multiply-adds: 2.6 us at 20480 on a Hopper card.
+// Many     rows from chain_rows_tiled on are chain_tile.cu's.
 // Then     the last block of a row may go on with its products: the coefficients of the mix, the choice of experts.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
 #include <type_traits>
@@ -200,6 +201,7 @@ bool is_chain(const Tensor& x, const Linear& weight) {
 
 // A square sum takes the row itself as its weights: one row a block, which many rows cannot afford.
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call) {
+  if (is_chain_tile(call)) return chain_tile(stream, call);
   if (call.format == WeightFormat::f32) {
     const bool is_wide = call.x.rows >= chain_rows_many && call.squares.rows == 0;
     return is_wide ? launch<WeightFormat::f32, 8, 4, 512>(stream, call, Nothing{})

@@ -24,6 +24,11 @@ inline constexpr std::int64_t chain_rows_many = 32;  // from here on square sums
 bool is_chain(const Tensor& x, const Linear& weight);
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call);
 
+// The same for many rows, with square sums for f32 only: what chain_product takes from chain_rows_tiled rows on.
+inline constexpr std::int64_t chain_rows_tiled = 128;
+bool is_chain_tile(const ChainCall& call);
+cudaError_t chain_tile(cudaStream_t stream, const ChainCall& call);
+
 // The same and, by the last block of a row, split_mix or choose_experts of the products. One ticket a row, 0 before and
 // after, which nobody else uses meanwhile.
 inline constexpr std::int64_t ticket_rows_most = 64;

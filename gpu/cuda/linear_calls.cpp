@@ -78,8 +78,12 @@ void mhc_mix(CudaContext& context, const Tensor& streams, const HyperConnection&
   if (is_chain(streams, fn) && is_chain_mix(chain)) {
     return context.run("mhc mix", chain_mix, chain, call, context.tickets());
   }
-  product(context, streams, fn, false, raw);
-  context.run("mhc squares", square_sums, streams, squares);
+  if (is_chain(streams, fn) && is_chain_tile(chain)) {
+    context.run("mhc product", chain_tile, chain);
+  } else {
+    product(context, streams, fn, false, raw);
+    context.run("mhc squares", square_sums, streams, squares);
+  }
   context.run("mhc mix", split_mix, call);
 }
 
