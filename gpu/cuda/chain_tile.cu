@@ -1,9 +1,12 @@
-// y[r, o] = x[r, :] . W[o, :] for few outputs and many rows: what chain_product.cu computes, where arithmetic is the limit.
+// y[r, o] = x[r, :] . W[o, :] for few outputs and many rows: what chain_product.cu computes, where arithmetic is the
+// limit.
 //
-// Shapes   mHC: rows x 24 outputs x 20480 f32 and the rows' square sums; router 384 x 5120 bf16; index weights 32 x 5120.
-// Work     a thread holds one of the 16 lanes of 8 rows times 6 or 8 outputs, so that 14 or 16 loads from shared memory
+// Shapes   mHC: rows x 24 outputs x 20480 f32 and the rows' square sums; router 384 x 5120 bf16; index weights 32 x
+// 5120. Work     a thread holds one of the 16 lanes of 8 rows times 6 or 8 outputs, so that 14 or 16 loads from shared
+// memory
 //          serve 48 or 64 multiply-adds. The halves of a warp have the same outputs and neighbouring rows.
-// Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows. Lanes are added by halving: each of two
+// Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows. Lanes are added by halving: each of
+// two
 //          threads hands the other half of its sums over, 60 exchanges for 64 sums instead of 256.
 // Bytes    W once per 16 or 32 rows (from the second-level cache), x once per 24, 32 or 64 outputs.
 // Limit    FP32 multiply-adds: 120 us for the router at 2048 rows on a Hopper card; memory where there are 24 outputs.
@@ -55,8 +58,8 @@ struct TileCopies {
 #pragma unroll
     for (int i = 0; i < Form::x_copies; ++i) {
       const std::int64_t row = first_row + x_row(i);
-      x[i] = reinterpret_cast<const unsigned char*>(row_of(call.x, row < call.x.rows ? row : call.x.rows - 1) +
-                                                    x_column);
+      x[i] =
+          reinterpret_cast<const unsigned char*>(row_of(call.x, row < call.x.rows ? row : call.x.rows - 1) + x_column);
     }
 #pragma unroll
     for (int i = 0; i < Form::w_copies; ++i) {

@@ -1,6 +1,6 @@
-// Mixture of experts in three passes over the uses of experts (a use is one slot of one row):
+// Mixture of experts in three passes over the uses of experts (a use is one slot of one row) behind the plan of
+// expert_plan.cu, tiles of up to 4 uses of one expert:
 //
-//   plan     uses sorted by expert, cut into tiles of up to 4 uses
 //   raise    h = weight * silu(x w1^T) (x w3^T)     a block is a tile and 8 of the intermediate channels, one warp
 //   lower    one FP32 product a use and K slice      a block is a tile and 8 of the hidden channels, one warp
 //   combine  y = sum over a row's slots in slot order, then the shared expert
@@ -18,71 +18,6 @@
 
 namespace tandem::gpu::cuda {
 namespace {
-
-struct PlanWork {
-  const std::int32_t* ids;
-  int uses, slots, experts, tile_rows;
-};
-
-constexpr int near_uses_most = 16384;  // of a plan that keeps the ids in shared memory
-
-// Sum of `value` over the threads before this one. `sums` has a place for each warp and one more, which gets the total.
-__device__ int sum_before(int value, std::int32_t* sums) {
-  const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size, warps = blockDim.x / warp_size;
-  int until = value;
-  for (int step = 1; step < warp_size; step *= 2) {
-    const int other = __shfl_up_sync(full_warp, until, step);
-    if (lane >= step) until += other;
-  }
-  if (lane == warp_size - 1) sums[warp] = until;
-  __syncthreads();
-  if (warp == 0) {
-    int own = lane < warps ? sums[lane] : 0, all = own;
-    for (int step = 1; step < warp_size; step *= 2) {
-      const int other = __shfl_up_sync(full_warp, all, step);
-      if (lane >= step) all += other;
-    }
-    __syncwarp();
-    if (lane < warps) sums[lane] = all - own;
-    if (lane == warps - 1) sums[warps] = all;
-  }
-  __syncthreads();
-  return sums[warp] + until - value;
-}
-
-// One block; thread e counts and lists the uses of expert e, so the order of uses is theirs in the batch.
-__global__ void plan_kernel(PlanWork work, ExpertPlan plan) {
-  begin_dependent();
-  __shared__ std::int32_t sums[2][experts_max / warp_size + 1];
-  extern __shared__ std::int16_t near_ids[];
-  const bool is_near = work.uses <= near_uses_most;
-  for (int use = threadIdx.x; is_near && use < work.uses; use += blockDim.x) {
-    near_ids[use] = static_cast<std::int16_t>(work.ids[use]);
-  }
-  __syncthreads();
-  const int e = threadIdx.x;
-  const auto id = [&](int use) { return is_near ? static_cast<std::int32_t>(near_ids[use]) : work.ids[use]; };
-  int count = 0;
-#pragma unroll 8
-  for (int use = 0; use < work.uses; ++use) count += id(use) == e ? 1 : 0;
-  const int own_tiles = (count + work.tile_rows - 1) / work.tile_rows;
-  int at = sum_before(count, sums[0]), tile = sum_before(own_tiles, sums[1]);
-  const int tiles = sums[1][blockDim.x / warp_size];
-  if (e == 0) *plan.tile_count = tiles;
-  // Tiles behind the last one have no uses.
-  for (std::int64_t t = tiles + e; t < plan.tiles_max; t += blockDim.x) plan.tiles[t] = {0, 0, 0};
-  const int first = at, end = at + count;
-  for (int use = 0; at < end; ++use) {
-    if (id(use) != e) continue;
-    if (plan.source_of_use != nullptr) plan.source_of_use[at] = use / work.slots;
-    if (plan.expert_of_use != nullptr) plan.expert_of_use[at] = e;
-    if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
-    plan.uses[at++] = use;
-  }
-  for (int from = first; from < end; from += work.tile_rows) {
-    plan.tiles[tile++] = {e, from, end - from < work.tile_rows ? end - from : work.tile_rows};
-  }
-}
 
 __device__ float gated(float gate, float up, float limit) {
   const float g = at_most(gate, limit), u = at_least(at_most(up, limit), -limit);
@@ -232,15 +167,6 @@ unsigned output_blocks(std::int64_t outputs) {
 }
 
 }  // namespace
-
-cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, int tile_rows, const ExpertPlan& plan) {
-  if (experts > experts_max) return cudaErrorNotSupported;
-  const auto uses = static_cast<int>(ids.rows * ids.cols);
-  const std::size_t bytes = uses <= near_uses_most ? static_cast<std::size_t>(uses) * sizeof(std::int16_t) : 0;
-  const PlanWork work{static_cast<const std::int32_t*>(ids.data), uses, static_cast<int>(ids.cols), experts, tile_rows};
-  const int threads = (experts + warp_size - 1) / warp_size * warp_size;
-  return launch_dependent(stream, {dim3(1), threads, 1, bytes}, plan_kernel, work, plan);
-}
 
 cudaError_t raise(cudaStream_t stream, const RaiseWork& work) {
   const dim3 grid(output_blocks(work.h.cols), static_cast<unsigned>(work.plan.tiles_max));
