@@ -1,12 +1,14 @@
-// The rotation of rows as a kernel of its own: one thread block a row and slice.
+// The rotation of rows as a kernel of its own: one thread block a row and slice; of many rows, whole rows a block.
 //
 // Shapes   x [rows, inputs] f32, f16 or bf16 -> rotated fp16 [rows, inputs], undo f32 [rows, exl3_slices_max].
-// Bytes    rows and suh read, 2 bytes an input written. A few microseconds at most: latency, not bandwidth.
+// Bytes    rows and suh read, 2 bytes an input written.
+// Limit    few rows: a few microseconds of latency; many: memory (rotation_many.cuh).
 #include <algorithm>
 
-#include "gpu/cuda/exl3/cluster.cuh"
+#include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/exl3/launch.hpp"
 #include "gpu/cuda/exl3/rotation.cuh"
+#include "gpu/cuda/exl3/rotation_many.cuh"
 #include "gpu/cuda/exl3/split.hpp"
 
 namespace tandem::gpu::cuda {
@@ -15,7 +17,7 @@ namespace {
 constexpr int warps_most = 32;
 static_assert(warps_most * rotation_blocks_a_warp * exl3_block >= exl3_inputs_max, "a block holds the longest slice");
 
-// blockIdx.z is the member of a set, or the table of groups.
+// Parts are the members of a set, or the tables of groups.
 struct RotateJob {
   Exl3Member members[exl3_members_max];  // of whose matrices only suh is read; or
   const Exl3Matrix* tables[2] = {};      // look the row's matrix up, in lists that an earlier kernel may have written
@@ -23,7 +25,13 @@ struct RotateJob {
   const std::int32_t* source_of_row = nullptr;
   Exl3Rows x;  // of the tables
   Exl3Rotated rotated;
-  int inputs = 0;
+  int inputs = 0, slices = 1, rows = 0, parts = 1;
+
+  __device__ bool is_set() const { return matrix_of_row == nullptr; }
+  __device__ const Exl3Rows& x_of(int part) const { return is_set() ? members[part].x : x; }
+  __device__ const void* suh_of(int part, std::int64_t row) const {
+    return is_set() ? members[part].matrix.suh : tables[part][matrix_of_row[row]].suh;
+  }
 };
 
 __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_constant__ RotateJob job) {
@@ -50,10 +58,62 @@ __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_co
                job.rotated.undo + place * exl3_slices_max + index);
 }
 
-cudaError_t launch(cudaStream_t stream, const RotateJob& job, int slices, dim3 rows_and_parts) {
-  const int blocks = (job.inputs / exl3_block + slices - 1) / slices;
+// blockIdx.x counts groups of `block_rows` rows; 8 threads a Hadamard block of them.
+constexpr int many_rows_least = 64, many_threads = 256, block_rows_most = 32;
+
+__global__ void __launch_bounds__(32 * warps_most)
+    rotate_many_kernel(const __grid_constant__ RotateJob job, int block_rows) {
+  begin_dependent();
+  __shared__ std::uint32_t largest[exl3_members_max][block_rows_most][exl3_slices_max];
+  const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
+  const int member = static_cast<int>(threadIdx.x) % rotation_team;
+  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * block_rows;
+  const bool is_task = team < block_rows * blocks && first_row + team / blocks < job.rows;
+  const int task = is_task ? team : 0;  // the others repeat the first one
+  const int near = task / blocks, block = task % blocks, slice = slice_of_block(block, blocks, job.slices);
+  const std::int64_t row = first_row + near, source = job.source_of_row != nullptr ? job.source_of_row[row] : row;
+  std::uint32_t* all = &largest[0][0][0];
+  for (int i = threadIdx.x; i < job.parts * block_rows_most * exl3_slices_max; i += blockDim.x) all[i] = 0;
+  __syncthreads();
+  for (int part = 0; part < job.parts; ++part) {
+    const void* scales = job.suh_of(part, row);
+    uint2 suh[rotation_pieces];
+#pragma unroll
+    for (int j = 0; j < rotation_pieces; ++j) {
+      suh[j] = load_scales(scales, block * exl3_block + TeamBlock::column(j, member));
+    }
+    TeamBlock values;
+    values.load(job.x_of(part), source, block * exl3_block, member);
+    values.scale(suh);
+    values.transform(member);
+    const std::uint32_t most = values.largest();
+    if (member == 0) atomicMax(&largest[part][near][slice], most);
+    __syncthreads();
+    const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + row;
+    const int exponent = scale_exponent(largest[part][near][slice]);
+    values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + block * exl3_block,
+                 power_of_two(exponent), member, is_task);
+    if (is_task && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
+      job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-exponent);
+    }
+  }
+}
+
+cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
+  const int blocks = job.inputs / exl3_block, row_threads = blocks * rotation_team;
+  const int block_rows = std::clamp(many_threads / row_threads, 1, block_rows_most);
   LaunchShape shape;
-  shape.grid = dim3(rows_and_parts.x, static_cast<unsigned>(slices), rows_and_parts.y);
+  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows));
+  shape.threads = (block_rows * row_threads + 31) / 32 * 32;
+  return launch_dependent(stream, shape, rotate_many_kernel, job, block_rows);
+}
+
+cudaError_t launch(cudaStream_t stream, const RotateJob& job) {
+  if (job.rows * job.parts >= many_rows_least) return launch_many(stream, job);
+  const int blocks = (job.inputs / exl3_block + job.slices - 1) / job.slices;
+  LaunchShape shape;
+  shape.grid =
+      dim3(static_cast<unsigned>(job.rows), static_cast<unsigned>(job.slices), static_cast<unsigned>(job.parts));
   shape.threads = 32 * (blocks < warps_most ? blocks : warps_most);
   return launch_dependent(stream, shape, rotate_kernel, job);
 }
@@ -67,8 +127,10 @@ cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, E
   std::copy_n(set.members, set.count, job.members);
   job.rotated = rotated;
   job.inputs = shape.inputs;
-  return launch(stream, job, exl3_split_of_set(shape, set.count).slices,
-                dim3(static_cast<unsigned>(rows), static_cast<unsigned>(set.count)));
+  job.slices = exl3_split_of_set(shape, set.count).slices;
+  job.rows = rows;
+  job.parts = set.count;
+  return launch(stream, job);
 }
 
 cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, int rows,
@@ -91,8 +153,10 @@ cudaError_t exl3_rotate_groups(cudaStream_t stream, const Exl3Shape& shape, cons
   job.x = x;
   job.rotated = rotated;
   job.inputs = shape.inputs;
-  return launch(stream, job, exl3_split_of_groups(shape).slices,
-                dim3(static_cast<unsigned>(rows), groups.second == nullptr ? 1U : 2U));
+  job.slices = exl3_split_of_groups(shape).slices;
+  job.rows = rows;
+  job.parts = groups.second == nullptr ? 1 : 2;
+  return launch(stream, job);
 }
 
 }  // namespace tandem::gpu::cuda
