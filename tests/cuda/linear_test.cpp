@@ -84,6 +84,24 @@ BOOST_AUTO_TEST_CASE(sizes_of_the_real_model_give_the_cpu_bits) {
   }
 }
 
+// Tiles have 16 or 32 rows and 24, 32 or 64 outputs; inputs come in pieces of 64 or 128.
+BOOST_AUTO_TEST_CASE(few_outputs_of_many_rows_give_the_cpu_bits) {
+  if (!has_device()) return;
+  Random random(7);
+  for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16}) {
+    for (const Shape shape : {Shape{127, 24, 1024},
+                              {128, 24, 1024},
+                              {129, 25, 1040},
+                              {145, 1, 1072},
+                              {160, 32, 1136},
+                              {131, 33, 1056},
+                              {128, 64, 1152},
+                              {161, 65, 1088}}) {
+      for (const bool round : {false, true}) check_linear(random, format, shape, {false, round});
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_row_does_not_depend_on_the_rows_beside_it) {
   if (!has_device()) return;
   Random random(4);

@@ -27,6 +27,33 @@ ModelConfig small_config(std::int64_t hidden) {
   return config;
 }
 
+void check_hyper_connections(std::int64_t hidden, std::int64_t rows) {
+  Random random(17);
+  const ModelConfig config = small_config(hidden);
+  HyperConnection weights, device_weights;
+  weights.fn = dense(random.floats(24 * 4 * hidden, 0.02F), 24);
+  weights.base = dense(random.floats(24), 1);
+  weights.scale = dense(random.floats(3), 1);
+  device_weights = {placed(weights.fn), placed(weights.base), placed(weights.scale)};
+  Floats streams = random.activations(rows * 4 * hidden), y = random.activations(rows * hidden);
+  Floats pre(static_cast<std::size_t>(rows * 4)), post(pre.size()), comb(pre.size() * 4), u(y.size());
+  const HcMix mix{matrix(pre, rows), matrix(post, rows), matrix(comb, rows)};
+  const DeviceMatrix device_streams(streams, rows), device_y(y, rows), device_u(rows, hidden);
+  const DeviceMatrix device_pre(rows, 4), device_post(rows, 4), device_comb(rows, 16);
+  const HcMix device_mix{device_pre, device_post, device_comb};
+  backends().cpu->mhc_mix(matrix(streams, rows), weights, config, mix);
+  backends().cuda->mhc_mix(device_streams, device_weights, config, device_mix);
+  check_same("pre", pre, device_pre.floats());
+  check_same("post", post, device_post.floats());
+  check_same("comb", comb, device_comb.floats());
+  backends().cpu->mhc_collapse(matrix(streams, rows), mix.pre, true, matrix(u, rows));
+  backends().cuda->mhc_collapse(device_streams, device_mix.pre, true, device_u);
+  check_same("collapse", u, device_u.floats());
+  backends().cpu->mhc_expand(matrix(streams, rows), matrix(y, rows), mix, true);
+  backends().cuda->mhc_expand(device_streams, device_y, device_mix, true);
+  check_same("expand", streams, device_streams.floats());
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(row_ops)
@@ -157,33 +184,9 @@ BOOST_AUTO_TEST_CASE(pooled_pairs_equal_the_cpu) {
 BOOST_AUTO_TEST_CASE(hyper_connections_equal_the_cpu) {
   if (!has_device()) return;
   for (const std::int64_t hidden : {1, 256, 5120}) {
-    for (const std::int64_t rows : {1, 3}) {
-      Random random(17);
-      const ModelConfig config = small_config(hidden);
-      HyperConnection weights, device_weights;
-      weights.fn = dense(random.floats(24 * 4 * hidden, 0.02F), 24);
-      weights.base = dense(random.floats(24), 1);
-      weights.scale = dense(random.floats(3), 1);
-      device_weights = {placed(weights.fn), placed(weights.base), placed(weights.scale)};
-      Floats streams = random.activations(rows * 4 * hidden), y = random.activations(rows * hidden);
-      Floats pre(static_cast<std::size_t>(rows * 4)), post(pre.size()), comb(pre.size() * 4), u(y.size());
-      const HcMix mix{matrix(pre, rows), matrix(post, rows), matrix(comb, rows)};
-      const DeviceMatrix device_streams(streams, rows), device_y(y, rows), device_u(rows, hidden);
-      const DeviceMatrix device_pre(rows, 4), device_post(rows, 4), device_comb(rows, 16);
-      const HcMix device_mix{device_pre, device_post, device_comb};
-      backends().cpu->mhc_mix(matrix(streams, rows), weights, config, mix);
-      backends().cuda->mhc_mix(device_streams, device_weights, config, device_mix);
-      check_same("pre", pre, device_pre.floats());
-      check_same("post", post, device_post.floats());
-      check_same("comb", comb, device_comb.floats());
-      backends().cpu->mhc_collapse(matrix(streams, rows), mix.pre, true, matrix(u, rows));
-      backends().cuda->mhc_collapse(device_streams, device_mix.pre, true, device_u);
-      check_same("collapse", u, device_u.floats());
-      backends().cpu->mhc_expand(matrix(streams, rows), matrix(y, rows), mix, true);
-      backends().cuda->mhc_expand(device_streams, device_y, device_mix, true);
-      check_same("expand", streams, device_streams.floats());
-    }
+    for (const std::int64_t rows : {1, 3}) check_hyper_connections(hidden, rows);
   }
+  for (const std::int64_t rows : {31, 32, 127, 128, 145}) check_hyper_connections(256, rows);
 }
 
 BOOST_AUTO_TEST_CASE(the_engram_gate_equals_the_cpu_and_leaves_image_rows_alone) {
