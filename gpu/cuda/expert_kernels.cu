@@ -91,46 +91,85 @@ __global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, T
   for_each_column(h.cols, [&](std::int64_t i) { out[i] = rounded(gated(g[i], u[i], limit), round); });
 }
 
+__device__ float gated_use(const GateUsesWork& work, float gate, float up, float weight) {
+  return rounded(gated(rounded(gate, work.round), rounded(up, work.round), work.limit) * weight, work.round);
+}
+
 __global__ void gate_uses_kernel(GateUsesWork work) {
   begin_dependent();
   const float *g = row_of(work.gate, blockIdx.x), *u = row_of(work.up, blockIdx.x);
   float* h = row_of(work.h, blockIdx.x);
   const float weight = work.weights[work.uses[blockIdx.x]];
-  for_each_column(work.h.cols, [&](std::int64_t i) {
-    const float value = gated(rounded(g[i], work.round), rounded(u[i], work.round), work.limit);
-    h[i] = rounded(value * weight, work.round);
-  });
+  for_each_column(work.h.cols, [&](std::int64_t i) { h[i] = gated_use(work, g[i], u[i], weight); });
 }
 
+// Four neighbouring columns a thread, whatever row they are in.
+__global__ void gate_four_kernel(GateUsesWork work) {
+  begin_dependent();
+  const auto fours = static_cast<unsigned>(work.h.cols / 4), at = blockIdx.x * unsigned{row_threads} + threadIdx.x;
+  const unsigned row = at / fours, i = at % fours;
+  if (row >= work.h.rows) return;
+  const float4 g = reinterpret_cast<const float4*>(row_of(work.gate, row))[i];
+  const float4 u = reinterpret_cast<const float4*>(row_of(work.up, row))[i];
+  const float weight = work.weights[work.uses[row]];
+  reinterpret_cast<float4*>(row_of(work.h, row))[i] = {
+      gated_use(work, g.x, u.x, weight), gated_use(work, g.y, u.y, weight), gated_use(work, g.z, u.z, weight),
+      gated_use(work, g.w, u.w, weight)};
+}
+
+__device__ float added(float a, float b) {
+  return a + b;
+}
+__device__ float4 added(float4 a, float4 b) {
+  return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+}
+__device__ float finished(float a, bool round) {
+  return rounded(a, round);
+}
+__device__ float4 finished(float4 a, bool round) {
+  return {rounded(a.x, round), rounded(a.y, round), rounded(a.z, round), rounded(a.w, round)};
+}
+
+// Value: float or float4, what a thread has of a row. All loads of some slots are in flight together.
+template <class Value>
 __global__ void combine_kernel(CombineWork work) {
   begin_dependent();
   const std::int64_t t = blockIdx.x, uses = work.rows * work.slots;
   const int blocks = work.is_finished ? 1 : work.slices;
-  for_each_column(work.out.cols, [&](std::int64_t i) {
+  for_each_column(work.out.cols / static_cast<int>(sizeof(Value) / sizeof(float)), [&](std::int64_t i) {
+    const auto value_at = [&](const Tensor& all, std::int64_t row) {
+      return reinterpret_cast<const Value*>(row_of(all, row))[i];
+    };
     for (int s = 0; s < blocks; ++s) {
       const auto product = [&](const Tensor& all, std::int64_t at, std::int64_t count) {
-        float value = row_of(all, s * count + at)[i];
+        Value value = value_at(all, s * count + at);
         if (!work.is_finished) return value;
-        for (int next = 1; next < work.slices; ++next) value = value + row_of(all, next * count + at)[i];
-        return rounded(value, work.round);
+        for (int next = 1; next < work.slices; ++next) value = added(value, value_at(all, next * count + at));
+        return finished(value, work.round);
       };
-      constexpr int ahead = 8;  // slots whose loads are in flight together
-      float sum = 0;
+      constexpr int ahead = 8;
+      Value sum{};
       for (int first = 0; first < work.slots; first += ahead) {
-        float values[ahead];
+        std::int64_t places[ahead];
+        Value values[ahead];
 #pragma unroll
         for (int j = 0; j < ahead; ++j) {
           if (first + j >= work.slots) continue;
           const std::int64_t use = t * work.slots + first + j;
-          values[j] = product(work.products, work.position_of_use == nullptr ? use : work.position_of_use[use], uses);
+          places[j] = work.position_of_use == nullptr ? use : work.position_of_use[use];
         }
 #pragma unroll
         for (int j = 0; j < ahead; ++j) {
-          if (first + j < work.slots) sum += values[j];
+          if (first + j < work.slots) values[j] = product(work.products, places[j], uses);
+        }
+#pragma unroll
+        for (int j = 0; j < ahead; ++j) {
+          if (first + j < work.slots) sum = added(sum, values[j]);
         }
       }
-      if (work.shared.data != nullptr) sum += product(work.shared, t, work.rows);
-      row_of(work.out, s * work.out_stride_rows + t)[i] = rounded(sum, work.is_finished && work.round);
+      if (work.shared.data != nullptr) sum = added(sum, product(work.shared, t, work.rows));
+      reinterpret_cast<Value*>(row_of(work.out, s * work.out_stride_rows + t))[i] =
+          finished(sum, work.is_finished && work.round);
     }
   });
 }
@@ -162,6 +201,14 @@ cudaError_t dispatch(const Work& work, const Launch& launch) {
   return cudaGetLastError();
 }
 
+// From here on rows are read and written four columns at a time: fewer would occupy too few multiprocessors.
+constexpr std::int64_t rows_of_fours = 64;
+
+bool has_fours(const Tensor& x) {
+  return x.data == nullptr ||
+         (x.cols % 4 == 0 && x.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0);
+}
+
 unsigned output_blocks(std::int64_t outputs) {
   return static_cast<unsigned>((outputs + warp_outputs - 1) / warp_outputs);
 }
@@ -190,11 +237,21 @@ cudaError_t swiglu(cudaStream_t stream, const Tensor& gate, const Tensor& up, fl
 }
 
 cudaError_t gate_uses(cudaStream_t stream, const GateUsesWork& work) {
+  const std::int64_t fours = work.h.rows * (work.h.cols / 4);
+  if (work.h.rows >= rows_of_fours && fours < INT32_MAX && has_fours(work.gate) && has_fours(work.up) &&
+      has_fours(work.h)) {
+    const dim3 grid(static_cast<unsigned>((fours + row_threads - 1) / row_threads));
+    return launch_dependent(stream, {grid, row_threads, 1, 0}, gate_four_kernel, work);
+  }
   return launch_dependent(stream, {row_grid(work.h.rows, work.h.cols), row_threads, 1, 0}, gate_uses_kernel, work);
 }
 
 cudaError_t combine(cudaStream_t stream, const CombineWork& work) {
-  return launch_dependent(stream, {row_grid(work.rows, work.out.cols), row_threads, 1, 0}, combine_kernel, work);
+  if (work.rows >= rows_of_fours && has_fours(work.products) && has_fours(work.shared) && has_fours(work.out)) {
+    return launch_dependent(stream, {row_grid(work.rows, work.out.cols / 4), row_threads, 1, 0}, combine_kernel<float4>,
+                            work);
+  }
+  return launch_dependent(stream, {row_grid(work.rows, work.out.cols), row_threads, 1, 0}, combine_kernel<float>, work);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -146,6 +146,7 @@ cudaError_t end_site(cudaStream_t stream, const SiteCall& call) {
 }
 
 cudaError_t end_site_with_input(cudaStream_t stream, const SiteCall& call) {
+  if (is_many_sites(call)) return end_many_sites(stream, call);
   const auto bytes = static_cast<std::size_t>(call.sum.cols) * sizeof(float);
   return launch_dependent(stream, {dim3(static_cast<unsigned>(call.sum.rows)), site_threads, 1, bytes},
                           site_input_kernel, call);

@@ -25,4 +25,8 @@ cudaError_t end_site(cudaStream_t stream, const SiteCall& call);
 bool is_joint_site(const SiteCall& call);  // four streams, rows that fit shared memory and are aligned
 cudaError_t end_site_with_input(cudaStream_t stream, const SiteCall& call);
 
+// The same by blocks of which several fit a multiprocessor: what the function above takes for many rows.
+bool is_many_sites(const SiteCall& call);
+cudaError_t end_many_sites(cudaStream_t stream, const SiteCall& call);
+
 }  // namespace tandem::gpu::cuda

@@ -92,6 +92,8 @@ BOOST_AUTO_TEST_CASE(odd_widths_and_unprepared_weights_equal_the_cpu) {
   if (!has_device()) return;
   check_moe(WeightFormat::bf16, {5, 34, 12, 3, 3}, served, false);
   check_moe(WeightFormat::f32, {3, 17, 6, 2, 1}, exact, true);
+  check_moe(WeightFormat::bf16, {70, 34, 12, 3, 3}, served, true);
+  check_moe(WeightFormat::bf16, {64, 36, 12, 3, 3}, exact, true);
 }
 
 BOOST_AUTO_TEST_CASE(more_rows_than_one_chunk_equal_the_cpu) {
