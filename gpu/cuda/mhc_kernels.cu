@@ -69,6 +69,7 @@ __global__ void expand_kernel(ExpandCall call) {
 
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call) {
   if (call.mult > mhc_streams_max) return cudaErrorNotSupported;
+  if (is_mix_of_many(call)) return mix_many(stream, call);
   const auto rows = static_cast<unsigned>(call.raw.rows);
   const auto kernel = call.mult == 4 ? split_mix_kernel<4> : split_mix_kernel<0>;
   return launch_dependent(stream, {dim3(rows), warp_size, 1, 0}, kernel, call);

@@ -24,6 +24,9 @@ struct MixCall {
 // squares[r] = sum of x[r, :]^2 in the 16-lane order.
 cudaError_t square_sums(cudaStream_t stream, const Tensor& x, const Tensor& squares);
 cudaError_t split_mix(cudaStream_t stream, const MixCall& call);
+// What split_mix takes for many rows of four streams.
+bool is_mix_of_many(const MixCall& call);
+cudaError_t mix_many(cudaStream_t stream, const MixCall& call);
 
 cudaError_t collapse(cudaStream_t stream, const Tensor& streams, const Tensor& pre, bool round, const Tensor& out);
 
