@@ -11,6 +11,8 @@
 // Bytes    W once per 16 or 32 rows (from the second-level cache), x once per 24, 32 or 64 outputs.
 // Limit    FP32 multiply-adds: 120 us for the router at 2048 rows on a Hopper card; memory where there are 24 outputs.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
+#include <type_traits>
+
 #include "gpu/cuda/chain_product.hpp"
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/weight_rows.cuh"
@@ -18,29 +20,29 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr int thread_rows = 8;
-
-// A block's tile: threads [output_tiles][row_tiles][lanes], each with `outputs` neighbouring outputs and every
-// row_tiles-th row; K in pieces.
-template <WeightFormat format_, int row_tiles_, int output_tiles_, int outputs_, int piece_>
+// A block's tile: threads [output_tiles][row_tiles][lane groups], each with `own_lanes` neighbouring lanes of every
+// row_tiles-th row times every output_tiles-th output; K in pieces.
+template <WeightFormat format_, int own_lanes_, int rows_, int outputs_, int row_tiles_, int output_tiles_, int piece_>
 struct TileForm {
   static constexpr WeightFormat format = format_;
-  static constexpr int row_tiles = row_tiles_, output_tiles = output_tiles_, outputs = outputs_, piece = piece_;
+  static constexpr int own_lanes = own_lanes_, own_rows = rows_, own_outputs = outputs_;
+  static constexpr int row_tiles = row_tiles_, output_tiles = output_tiles_, piece = piece_;
   static constexpr int bytes = weight_bits<format>() / 8;
-  static constexpr int threads = lanes * row_tiles * output_tiles;
-  static constexpr int rows = thread_rows * row_tiles, all_outputs = outputs * output_tiles;
-  // Rows of the two halves of a warp begin on different banks.
-  static constexpr int x_stride = piece + lanes;
+  static constexpr int team = lanes / own_lanes;  // threads of the lanes of one sum
+  static constexpr int threads = team * row_tiles * output_tiles;
+  static constexpr int rows = own_rows * row_tiles, outputs = own_outputs * output_tiles;
+  // Neighbouring rows and outputs begin on different banks.
+  static constexpr int x_stride = piece + lanes, w_stride = piece + lanes;
   static constexpr int x_bytes = rows * x_stride * static_cast<int>(sizeof(float));
-  static constexpr int stage_bytes = x_bytes + all_outputs * piece * bytes;
+  static constexpr int stage_bytes = x_bytes + outputs * w_stride * bytes;
   static constexpr int shared_bytes = stages * stage_bytes;
   // Pieces of 16 bytes in a row of a stage, and how many of them a thread copies.
   static constexpr int x_chunks = piece / 4, w_chunks = piece * bytes / 16;
-  static constexpr int x_copies = rows * x_chunks / threads, w_copies = all_outputs * w_chunks / threads;
-  static constexpr int square_rows = thread_rows / output_tiles;  // rows whose squares a thread adds up
-  static_assert(row_tiles % 2 == 0 && piece % (2 * lanes) == 0 && thread_rows % output_tiles == 0);
-  static_assert(rows * x_chunks % threads == 0 && all_outputs * w_chunks % threads == 0);
-  static_assert(thread_rows * outputs % lanes == 0, "lanes share the sums");
+  static constexpr int x_copies = rows * x_chunks / threads, w_copies = outputs * w_chunks / threads;
+  static constexpr int square_rows = own_rows / output_tiles;  // rows whose squares a thread adds up
+  static_assert(piece % (2 * lanes) == 0 && threads % warp_size == 0);
+  static_assert(rows * x_chunks % threads == 0 && outputs * w_chunks % threads == 0);
+  static_assert(own_rows * own_outputs % team == 0, "threads share the sums");
   static_assert(shared_bytes <= 101376, "what a block may have on GB10");
 };
 
@@ -89,7 +91,7 @@ struct TileCopies {
     if (first + w_column < k) {
 #pragma unroll
       for (int i = 0; i < Form::w_copies; ++i) {
-        copy_async_16(stage + Form::x_bytes + (w_row(i) * Form::piece + w_column) * Form::bytes,
+        copy_async_16(stage + Form::x_bytes + (w_row(i) * Form::w_stride + w_column) * Form::bytes,
                       w[i] + first * Form::bytes);
       }
     }
@@ -97,54 +99,137 @@ struct TileCopies {
   }
 };
 
-template <class Form, bool squares>
-struct TileSums {
-  float sum[thread_rows * Form::outputs] = {};
-  float square[squares ? Form::square_rows : 1] = {};
+// `count` neighbouring values from shared memory in one load.
+template <int count>
+__device__ __forceinline__ void load_near(const float* from, float (&to)[count]) {
+  if constexpr (count == 1) {
+    to[0] = *from;
+  } else if constexpr (count == 2) {
+    const float2 two = *reinterpret_cast<const float2*>(from);
+    to[0] = two.x, to[1] = two.y;
+  } else {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+  }
+}
+template <int count>
+__device__ __forceinline__ void load_near(const std::uint16_t* from, float (&to)[count]) {
+  if constexpr (count == 1) {
+    to[0] = bf16_to_float(*from);
+  } else if constexpr (count == 2) {
+    const std::uint32_t two = *reinterpret_cast<const std::uint32_t*>(from);
+    to[0] = __uint_as_float(two << 16), to[1] = __uint_as_float(two & 0xFFFF0000U);
+  } else {
+    const uint2 four = *reinterpret_cast<const uint2*>(from);
+    to[0] = __uint_as_float(four.x << 16), to[1] = __uint_as_float(four.x & 0xFFFF0000U);
+    to[2] = __uint_as_float(four.y << 16), to[3] = __uint_as_float(four.y & 0xFFFF0000U);
+  }
+}
 
-  // Adds the product of element `i` of the thread's rows and outputs in the stage.
-  __device__ __forceinline__ void add(const float* x, const unsigned char* w, const float* own, int i) {
-    float xs[thread_rows], ws[Form::outputs];
+// What a thread reads of a stage: its first elements.
+template <class Form>
+struct TileView {
+  using Weight = std::conditional_t<Form::format == WeightFormat::f32, float, std::uint16_t>;
+  const float *x, *squares;
+  const Weight* w;
+};
+
+// The operands of one step of 16 elements of K.
+template <class Form, bool squares>
+struct TileStep {
+  float x[Form::own_rows][Form::own_lanes], w[Form::own_outputs][Form::own_lanes];
+  float square[squares ? Form::square_rows : 1][Form::own_lanes];
+
+  __device__ __forceinline__ void load(const TileView<Form>& view, int i) {
 #pragma unroll
-    for (int r = 0; r < thread_rows; ++r) xs[r] = x[r * Form::row_tiles * Form::x_stride + i];
+    for (int r = 0; r < Form::own_rows; ++r) load_near(view.x + r * Form::row_tiles * Form::x_stride + i, x[r]);
 #pragma unroll
-    for (int o = 0; o < Form::outputs; ++o) {
-      if constexpr (Form::format == WeightFormat::f32) {
-        ws[o] = reinterpret_cast<const float*>(w)[o * Form::piece + i];
-      } else {
-        ws[o] = bf16_to_float(reinterpret_cast<const std::uint16_t*>(w)[o * Form::piece + i]);
+    for (int o = 0; o < Form::own_outputs; ++o) load_near(view.w + o * Form::output_tiles * Form::w_stride + i, w[o]);
+    if constexpr (squares) {
+#pragma unroll
+      for (int r = 0; r < Form::square_rows; ++r) {
+        load_near(view.squares + r * Form::row_tiles * Form::x_stride + i, square[r]);
       }
     }
+  }
+};
+
+template <class Form, bool squares>
+struct TileSums {
+  static constexpr int count = Form::own_rows * Form::own_outputs;
+  float sum[count][Form::own_lanes] = {};
+  float square[squares ? Form::square_rows : 1][Form::own_lanes] = {};
+
+  __device__ __forceinline__ void add(const TileStep<Form, squares>& step) {
 #pragma unroll
-    for (int r = 0; r < thread_rows; ++r) {
+    for (int r = 0; r < Form::own_rows; ++r) {
 #pragma unroll
-      for (int o = 0; o < Form::outputs; ++o) {
-        sum[r * Form::outputs + o] = fmaf(xs[r], ws[o], sum[r * Form::outputs + o]);
+      for (int o = 0; o < Form::own_outputs; ++o) {
+#pragma unroll
+        for (int l = 0; l < Form::own_lanes; ++l) {
+          float& own = sum[r * Form::own_outputs + o][l];
+          own = fmaf(step.x[r][l], step.w[o][l], own);
+        }
       }
     }
     if constexpr (squares) {
 #pragma unroll
       for (int r = 0; r < Form::square_rows; ++r) {
-        const float value = own[r * Form::row_tiles * Form::x_stride + i];
-        square[r] = fmaf(value, value, square[r]);
+#pragma unroll
+        for (int l = 0; l < Form::own_lanes; ++l)
+          square[r][l] = fmaf(step.square[r][l], step.square[r][l], square[r][l]);
       }
     }
   }
 
-  // Adds the lanes up. Behind it lane l holds the sums number l * n / 16 .. of all n in sum[0 ..].
-  __device__ __forceinline__ void add_all_lanes() {
-    int count = thread_rows * Form::outputs;
+  // A whole piece: the operands of a step are loaded before the products of the one before it.
+  __device__ __forceinline__ void add_piece(const TileView<Form>& view) {
+    constexpr int steps = Form::piece / lanes;
+    TileStep<Form, squares> step[2];
+    step[0].load(view, 0);
 #pragma unroll
-    for (int step = lanes / 2; step > 0; step /= 2) {
-      count /= 2;
+    for (int s = 0; s < steps; ++s) {
+      if (s + 1 < steps) step[(s + 1) % 2].load(view, (s + 1) * lanes);
+      add(step[s % 2]);
+    }
+  }
+
+  // Adds the lanes up. Behind it thread t of a team holds the sums number t * count / team .. of all in sum[0 ..][0].
+  __device__ __forceinline__ void add_all_lanes() {
+    int left = count;
+#pragma unroll
+    for (int step = Form::team / 2; step > 0; step /= 2) {
+      left /= 2;
       const bool is_upper = (static_cast<int>(threadIdx.x) & step) != 0;
 #pragma unroll
-      for (int i = 0; i < thread_rows * Form::outputs / 2; ++i) {
-        if (i >= count) continue;
-        const float given = is_upper ? sum[i] : sum[i + count], kept = is_upper ? sum[i + count] : sum[i];
-        sum[i] = kept + __shfl_xor_sync(full_warp, given, step);
+      for (int i = 0; i < count / 2; ++i) {
+        if (i >= left) continue;
+#pragma unroll
+        for (int l = 0; l < Form::own_lanes; ++l) {
+          const float given = is_upper ? sum[i][l] : sum[i + left][l], kept = is_upper ? sum[i + left][l] : sum[i][l];
+          sum[i][l] = kept + __shfl_xor_sync(full_warp, given, step);
+        }
       }
     }
+#pragma unroll
+    for (int i = 0; i < count / Form::team; ++i) sum[i][0] = add_own(sum[i]);
+  }
+
+  // The lanes of a thread, the last levels of the tree.
+  static __device__ __forceinline__ float add_own(const float (&own)[Form::own_lanes]) {
+    if constexpr (Form::own_lanes == 1) return own[0];
+    if constexpr (Form::own_lanes == 2) return own[0] + own[1];
+    if constexpr (Form::own_lanes == 4) return (own[0] + own[2]) + (own[1] + own[3]);
+  }
+  static __device__ __forceinline__ float add_team(const float (&own)[Form::own_lanes]) {
+    float all[Form::own_lanes];
+#pragma unroll
+    for (int l = 0; l < Form::own_lanes; ++l) {
+      all[l] = own[l];
+#pragma unroll
+      for (int step = Form::team / 2; step > 0; step /= 2) all[l] += __shfl_xor_sync(full_warp, all[l], step);
+    }
+    return add_own(all);
   }
 };
 
@@ -152,12 +237,12 @@ template <class Form, bool squares>
 __global__ void __launch_bounds__((Form::threads)) chain_tile_kernel(ChainCall call) {
   begin_dependent();
   extern __shared__ __align__(16) unsigned char shared[];
-  const std::int64_t first_output = blockIdx.x * std::int64_t{Form::all_outputs};
+  const std::int64_t first_output = blockIdx.x * std::int64_t{Form::outputs};
   const std::int64_t first_row = blockIdx.y * std::int64_t{Form::rows};
   const TileCopies<Form> copies(call, first_row, first_output);
-  const int lane = static_cast<int>(threadIdx.x) % lanes, part = static_cast<int>(threadIdx.x) / lanes;
-  const int row = part % Form::row_tiles, output = part / Form::row_tiles * Form::outputs;
-  const int square_row = row + part / Form::row_tiles * Form::square_rows * Form::row_tiles;
+  const int member = static_cast<int>(threadIdx.x) % Form::team, part = static_cast<int>(threadIdx.x) / Form::team;
+  const int row = part % Form::row_tiles, output = part / Form::row_tiles;
+  const int square_row = row + output * Form::square_rows * Form::row_tiles;
   const std::int64_t pieces = (call.w.k + Form::piece - 1) / Form::piece;
   TileSums<Form, squares> sums;
   for (int number = 0; number < stages - 1; ++number) copies.start(number, shared);
@@ -166,32 +251,37 @@ __global__ void __launch_bounds__((Form::threads)) chain_tile_kernel(ChainCall c
     __syncthreads();  // all have their part of the piece, and nobody reads the one before any more
     copies.start(number + stages - 1, shared);
     const unsigned char* stage = shared + number % stages * Form::stage_bytes;
-    const float* x = reinterpret_cast<const float*>(stage) + row * Form::x_stride + lane;
-    const float* own = reinterpret_cast<const float*>(stage) + square_row * Form::x_stride + lane;
-    const unsigned char* w = stage + Form::x_bytes + (output * Form::piece + lane) * Form::bytes;
+    const auto* x = reinterpret_cast<const float*>(stage) + member * Form::own_lanes;
+    const auto* w = reinterpret_cast<const typename TileView<Form>::Weight*>(stage + Form::x_bytes);
+    const TileView<Form> view{x + row * Form::x_stride, x + square_row * Form::x_stride,
+                              w + output * Form::w_stride + member * Form::own_lanes};
     const std::int64_t left = call.w.k - number * Form::piece;
     if (left >= Form::piece) {
-#pragma unroll 4
-      for (int i = 0; i < Form::piece; i += lanes) sums.add(x, w, own, i);
+      sums.add_piece(view);
     } else {
-      for (int i = 0; i < static_cast<int>(left); i += lanes) sums.add(x, w, own, i);
+      for (int i = 0; i < static_cast<int>(left); i += lanes) {
+        TileStep<Form, squares> step;
+        step.load(view, i);
+        sums.add(step);
+      }
     }
   }
   sums.add_all_lanes();
-  constexpr int kept = thread_rows * Form::outputs / lanes;
+  constexpr int kept = TileSums<Form, squares>::count / Form::team;
 #pragma unroll
   for (int i = 0; i < kept; ++i) {
-    const int place = lane * kept + i;
-    const std::int64_t r = first_row + row + place / Form::outputs * Form::row_tiles;
-    const std::int64_t o = first_output + output + place % Form::outputs;
-    if (r < call.x.rows && o < call.w.n) row_of(call.y, r)[o] = rounded(sums.sum[i], call.round);
+    const int place = member * kept + i;
+    const std::int64_t r = first_row + row + place / Form::own_outputs * Form::row_tiles;
+    const std::int64_t o = first_output + output + place % Form::own_outputs * Form::output_tiles;
+    if (r < call.x.rows && o < call.w.n) row_of(call.y, r)[o] = rounded(sums.sum[i][0], call.round);
   }
   if constexpr (squares) {
+    static_assert(Form::own_rows % Form::output_tiles == 0, "output tiles share the rows");
 #pragma unroll
     for (int i = 0; i < Form::square_rows; ++i) {
-      const float sum = add_lanes(sums.square[i]);
+      const float sum = sums.add_team(sums.square[i]);
       const std::int64_t r = first_row + square_row + i * Form::row_tiles;
-      if (lane == 0 && blockIdx.x == 0 && r < call.x.rows) row_of(call.squares, r)[0] = sum;
+      if (member == 0 && blockIdx.x == 0 && r < call.x.rows) row_of(call.squares, r)[0] = sum;
     }
   }
 }
@@ -202,15 +292,15 @@ cudaError_t launch_tile(cudaStream_t stream, const ChainCall& call) {
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Form::shared_bytes);
   if (status != cudaSuccess) return status;
-  const dim3 grid(static_cast<unsigned>((call.w.n + Form::all_outputs - 1) / Form::all_outputs),
+  const dim3 grid(static_cast<unsigned>((call.w.n + Form::outputs - 1) / Form::outputs),
                   static_cast<unsigned>((call.x.rows + Form::rows - 1) / Form::rows));
   return launch_dependent(stream, {grid, Form::threads, 1, Form::shared_bytes}, kernel, call);
 }
 
 // 16 rows: 128 blocks at 2048 rows, about one for each multiprocessor of a Hopper card.
-using MixTile = TileForm<WeightFormat::f32, 2, 4, 6, 128>;
-using NarrowTile = TileForm<WeightFormat::bf16, 2, 4, 8, 64>;
-using WideTile = TileForm<WeightFormat::bf16, 4, 8, 8, 64>;
+using MixTile = TileForm<WeightFormat::f32, 1, 8, 6, 2, 4, 128>;
+using NarrowTile = TileForm<WeightFormat::bf16, 1, 8, 8, 2, 4, 64>;
+using WideTile = TileForm<WeightFormat::bf16, 1, 8, 8, 4, 8, 64>;
 
 }  // namespace
 
@@ -225,8 +315,8 @@ cudaError_t chain_tile(cudaStream_t stream, const ChainCall& call) {
     return squares ? launch_tile<MixTile, true>(stream, call) : launch_tile<MixTile, false>(stream, call);
   }
   if (squares) return cudaErrorNotSupported;
-  return call.w.n <= NarrowTile::all_outputs ? launch_tile<NarrowTile, false>(stream, call)
-                                             : launch_tile<WideTile, false>(stream, call);
+  return call.w.n <= NarrowTile::outputs ? launch_tile<NarrowTile, false>(stream, call)
+                                         : launch_tile<WideTile, false>(stream, call);
 }
 
 }  // namespace tandem::gpu::cuda

@@ -22,6 +22,7 @@ constexpr int uses_few = 192;          // from here on stretches are faster
 constexpr int near_uses_most = 16384;  // of a plan that keeps the ids in shared memory
 constexpr int walkers = 16;            // warps that walk over uses
 constexpr int walked_uses_most = 65535;
+constexpr int sorted_uses_most = 12288;  // of a plan that is put together in shared memory
 
 // Sum of `value` over the threads before this one. `sums` has a place for each warp and one more, which gets the total.
 __device__ int sum_before(int value, std::int32_t* sums) {
@@ -64,11 +65,16 @@ __device__ int place_expert(const PlanWork& work, const ExpertPlan& plan, int co
   return first;
 }
 
-__device__ void place_use(const PlanWork& work, const ExpertPlan& plan, int use, int e, int at) {
+// Writes the lists in the order of the plan.
+__device__ void list_use(const PlanWork& work, const ExpertPlan& plan, int use, int e, int at) {
   if (plan.source_of_use != nullptr) plan.source_of_use[at] = use / work.slots;
   if (plan.expert_of_use != nullptr) plan.expert_of_use[at] = e;
-  if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
   plan.uses[at] = use;
+}
+
+__device__ void place_use(const PlanWork& work, const ExpertPlan& plan, int use, int e, int at) {
+  if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
+  list_use(work, plan, use, e, at);
 }
 
 // Thread e counts and lists the uses of expert e.
@@ -121,12 +127,16 @@ __device__ void walk(const PlanWork& work, std::uint16_t* counts, const Visit& v
   }
 }
 
+// Lists in the order of the plan are put together in shared memory if they fit there: written one by one they would be
+// scattered over the device's.
 __global__ void __launch_bounds__(experts_max) plan_many_kernel(PlanWork work, ExpertPlan plan) {
   begin_dependent();
   __shared__ PlanSums sums;
   __shared__ std::uint16_t counts[walkers][experts_max];
   __shared__ std::int32_t firsts[experts_max];
+  extern __shared__ std::uint32_t sorted[];
   const int e = threadIdx.x, warp = e / warp_size;
+  const bool is_near = work.uses <= sorted_uses_most;
 #pragma unroll
   for (int w = 0; w < walkers; ++w) counts[w][e] = 0;
   __syncthreads();
@@ -141,8 +151,20 @@ __global__ void __launch_bounds__(experts_max) plan_many_kernel(PlanWork work, E
   }
   firsts[e] = place_expert(work, plan, count, sums);
   __syncthreads();
-  if (warp >= walkers) return;
-  walk(work, counts[warp], [&](int use, int id, int place) { place_use(work, plan, use, id, firsts[id] + place); });
+  if (warp < walkers) {
+    walk(work, counts[warp], [&](int use, int id, int place) {
+      const int at = firsts[id] + place;
+      if (!is_near) return place_use(work, plan, use, id, at);
+      sorted[at] = static_cast<std::uint32_t>(id) << 16 | static_cast<std::uint32_t>(use);
+      if (plan.position_of_use != nullptr) plan.position_of_use[use] = at;
+    });
+  }
+  if (!is_near) return;
+  __syncthreads();
+  for (int at = e; at < sums[0][experts_max / warp_size]; at += experts_max) {
+    const std::uint32_t both = sorted[at];
+    list_use(work, plan, static_cast<int>(both & 0xFFFFU), static_cast<int>(both >> 16), at);
+  }
 }
 
 }  // namespace
@@ -152,7 +174,11 @@ cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, in
   const auto uses = static_cast<int>(ids.rows * ids.cols);
   const PlanWork work{static_cast<const std::int32_t*>(ids.data), uses, static_cast<int>(ids.cols), experts, tile_rows};
   if (uses >= uses_few && uses <= walked_uses_most) {
-    return launch_dependent(stream, {dim3(1), experts_max, 1, 0}, plan_many_kernel, work, plan);
+    const std::size_t bytes = uses <= sorted_uses_most ? static_cast<std::size_t>(uses) * sizeof(std::uint32_t) : 0;
+    const cudaError_t status = cudaFuncSetAttribute(plan_many_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                    static_cast<int>(sorted_uses_most * sizeof(std::uint32_t)));
+    if (status != cudaSuccess) return status;
+    return launch_dependent(stream, {dim3(1), experts_max, 1, bytes}, plan_many_kernel, work, plan);
   }
   const std::size_t bytes = uses <= near_uses_most ? static_cast<std::size_t>(uses) * sizeof(std::int16_t) : 0;
   const int threads = (experts + warp_size - 1) / warp_size * warp_size;

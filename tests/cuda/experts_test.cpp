@@ -106,16 +106,6 @@ BOOST_AUTO_TEST_CASE(many_experts_with_few_rows_equal_the_cpu) {
   check_moe(WeightFormat::fp4_block32, {4, 64, 64, 384, 6}, served, true);
 }
 
-// Plans count many uses another way.
-BOOST_AUTO_TEST_CASE(uses_of_any_number_equal_the_cpu) {
-  if (!has_device()) return;
-  check_moe(WeightFormat::bf16, {95, 32, 32, 7, 2}, served, true);
-  check_moe(WeightFormat::bf16, {96, 32, 32, 7, 2}, served, true);
-  check_moe(WeightFormat::bf16, {97, 32, 32, 1, 1}, served, true);
-  check_moe(WeightFormat::bf16, {127, 32, 32, 100, 6}, served, true);
-  check_moe(WeightFormat::bf16, {128, 32, 32, 33, 5}, served, true);
-}
-
 namespace {
 
 Linear packed_linear(std::int64_t n, std::int64_t k) {
