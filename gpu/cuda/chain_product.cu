@@ -7,7 +7,7 @@
 // Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows.
 // Bytes    W once per block of rows, x once per block of outputs (from the second-level cache).
 // Limit    the chain of K / 16 dependent multiply-adds: 2.6 us at 20480 on a Hopper card.
-// Many     rows from chain_rows_tiled on are chain_tile.cu's.
+// Many     rows are those of chain_tile.cu.
 // Then     the last block of a row may go on with its products: the coefficients of the mix, the choice of experts.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
 #include <type_traits>

@@ -24,8 +24,7 @@ inline constexpr std::int64_t chain_rows_many = 32;  // from here on square sums
 bool is_chain(const Tensor& x, const Linear& weight);
 cudaError_t chain_product(cudaStream_t stream, const ChainCall& call);
 
-// The same for many rows, with square sums for f32 only: what chain_product takes from chain_rows_tiled rows on.
-inline constexpr std::int64_t chain_rows_tiled = 128;
+// The same for many rows, with square sums for f32 only: what chain_product takes where is_chain_tile says so.
 bool is_chain_tile(const ChainCall& call);
 cudaError_t chain_tile(cudaStream_t stream, const ChainCall& call);
 

@@ -304,9 +304,13 @@ using WideTile = TileForm<WeightFormat::bf16, 1, 8, 8, 4, 8, 64>;
 
 }  // namespace
 
+// Fewer rows or outputs leave multiprocessors without a tile, and the short chains of chain_product.cu are faster.
 bool is_chain_tile(const ChainCall& call) {
-  return call.x.rows >= chain_rows_tiled && call.w.k % lanes == 0 && call.w.is_aligned &&
-         (call.format == WeightFormat::f32 || call.format == WeightFormat::bf16);
+  constexpr std::int64_t f32_rows_least = 256, bf16_rows_least = 128, bf16_products_least = 16 << 10;
+  if (call.w.k % lanes != 0 || !call.w.is_aligned) return false;
+  if (call.format == WeightFormat::f32) return call.x.rows >= f32_rows_least;
+  return call.format == WeightFormat::bf16 && call.x.rows >= bf16_rows_least &&
+         call.x.rows * call.w.n >= bf16_products_least;
 }
 
 cudaError_t chain_tile(cudaStream_t stream, const ChainCall& call) {

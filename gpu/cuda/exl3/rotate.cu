@@ -58,41 +58,66 @@ __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_co
                job.rotated.undo + place * exl3_slices_max + index);
 }
 
-// blockIdx.x counts groups of `block_rows` rows; 8 threads a Hadamard block of them.
-constexpr int many_rows_least = 64, many_threads = 256, block_rows_most = 32;
+// Many rows: a block takes `near` rows at a time, 8 threads a Hadamard block of each, and `rounds` times as many one
+// after the other. The next rows are read while the present ones are transformed, and the scales of a matrix stay as
+// long as its rows follow each other.
+constexpr int many_rows_least = 64, many_threads = 256, near_rows_most = 32, rounds_most = 8;
+constexpr int blocks_wanted = 528;  // four for each multiprocessor of a Hopper card
+
+struct ManyRows {
+  int near = 1, rounds = 1;
+};
+
+// The largest magnitudes of the slices of a round's rows. Three in turn: a round clears the one after it, which nobody
+// has read since the barrier before.
+struct LargestOfRound {
+  std::uint32_t of[near_rows_most][exl3_slices_max];
+};
 
 __global__ void __launch_bounds__(32 * warps_most)
-    rotate_many_kernel(const __grid_constant__ RotateJob job, int block_rows) {
+    rotate_many_kernel(const __grid_constant__ RotateJob job, ManyRows many) {
   begin_dependent();
-  __shared__ std::uint32_t largest[exl3_members_max][block_rows_most][exl3_slices_max];
+  __shared__ LargestOfRound largest[3];
   const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
-  const int member = static_cast<int>(threadIdx.x) % rotation_team;
-  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * block_rows;
-  const bool is_task = team < block_rows * blocks && first_row + team / blocks < job.rows;
-  const int task = is_task ? team : 0;  // the others repeat the first one
-  const int near = task / blocks, block = task % blocks, slice = slice_of_block(block, blocks, job.slices);
-  const std::int64_t row = first_row + near, source = job.source_of_row != nullptr ? job.source_of_row[row] : row;
-  std::uint32_t* all = &largest[0][0][0];
-  for (int i = threadIdx.x; i < job.parts * block_rows_most * exl3_slices_max; i += blockDim.x) all[i] = 0;
+  const int member = static_cast<int>(threadIdx.x) % rotation_team, part = blockIdx.y;
+  const bool is_team = team < many.near * blocks;
+  const int near = is_team ? team / blocks : 0, block = is_team ? team % blocks : 0;  // the others repeat the first
+  const int slice = slice_of_block(block, blocks, job.slices), column = block * exl3_block;
+  const int first_row = static_cast<int>(blockIdx.x) * many.near * many.rounds;
+  const int rounds = min(many.rounds, (job.rows - first_row + many.near - 1) / many.near);
+  const auto row_of_round = [&](int round) { return min(first_row + round * many.near + near, job.rows - 1); };
+  const auto load_row = [&](int row, TeamBlock& values) {
+    values.load(job.x_of(part), job.source_of_row != nullptr ? job.source_of_row[row] : row, column, member);
+  };
+  std::uint32_t* first_largest = &largest[0].of[0][0];
+  for (int i = threadIdx.x; i < near_rows_most * exl3_slices_max; i += blockDim.x) first_largest[i] = 0;
   __syncthreads();
-  for (int part = 0; part < job.parts; ++part) {
-    const void* scales = job.suh_of(part, row);
-    uint2 suh[rotation_pieces];
+  TeamBlock values, next;
+  load_row(row_of_round(0), next);
+  const void* scales = nullptr;
+  uint2 suh[rotation_pieces];
+  for (int round = 0; round < rounds; ++round) {
+    const int row = row_of_round(round);
+    if (const void* own = job.suh_of(part, row); own != scales) {
+      scales = own;
 #pragma unroll
-    for (int j = 0; j < rotation_pieces; ++j) {
-      suh[j] = load_scales(scales, block * exl3_block + TeamBlock::column(j, member));
+      for (int j = 0; j < rotation_pieces; ++j) suh[j] = load_scales(scales, column + TeamBlock::column(j, member));
     }
-    TeamBlock values;
-    values.load(job.x_of(part), source, block * exl3_block, member);
+    values = next;
+    if (round + 1 < rounds) load_row(row_of_round(round + 1), next);
     values.scale(suh);
     values.transform(member);
+    LargestOfRound &present = largest[round % 3], &cleared = largest[(round + 1) % 3];
     const std::uint32_t most = values.largest();
-    if (member == 0) atomicMax(&largest[part][near][slice], most);
+    if (member == 0) {
+      atomicMax(&present.of[near][slice], most);
+      cleared.of[near][slice] = 0;
+    }
     __syncthreads();
+    const int exponent = scale_exponent(present.of[near][slice]);
+    const bool is_task = is_team && first_row + round * many.near + near < job.rows;
     const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + row;
-    const int exponent = scale_exponent(largest[part][near][slice]);
-    values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + block * exl3_block,
-                 power_of_two(exponent), member, is_task);
+    values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + column, exponent, member, is_task);
     if (is_task && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
       job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-exponent);
     }
@@ -100,12 +125,15 @@ __global__ void __launch_bounds__(32 * warps_most)
 }
 
 cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
-  const int blocks = job.inputs / exl3_block, row_threads = blocks * rotation_team;
-  const int block_rows = std::clamp(many_threads / row_threads, 1, block_rows_most);
+  const int row_threads = job.inputs / exl3_block * rotation_team;
+  ManyRows many;
+  many.near = std::clamp(many_threads / row_threads, 1, near_rows_most);
+  many.rounds = std::clamp(job.rows * job.parts / (many.near * blocks_wanted), 1, rounds_most);
+  const int block_rows = many.near * many.rounds;
   LaunchShape shape;
-  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows));
-  shape.threads = (block_rows * row_threads + 31) / 32 * 32;
-  return launch_dependent(stream, shape, rotate_many_kernel, job, block_rows);
+  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows), static_cast<unsigned>(job.parts));
+  shape.threads = (many.near * row_threads + 31) / 32 * 32;
+  return launch_dependent(stream, shape, rotate_many_kernel, job, many);
 }
 
 cudaError_t launch(cudaStream_t stream, const RotateJob& job) {

@@ -36,7 +36,7 @@ struct TeamBlock {
     }
   }
 
-  // (a, b) -> (a + b, a - b) for distances 1, 2 | 4, 8, 16 between threads | 32, 64.
+  // (a, b) -> (a + b, a - b) for distances 1, 2 | 4, 8, 16 between threads | 32, 64; without hadamard_scale.
   __device__ __forceinline__ void transform(int member) {
 #pragma unroll
     for (auto& four : v) {
@@ -68,14 +68,10 @@ struct TeamBlock {
         }
       }
     }
-#pragma unroll
-    for (auto& four : v) {
-#pragma unroll
-      for (float& x : four) x *= hadamard_scale;
-    }
   }
 
-  // Bits of the largest magnitude of the team's elements, for all its threads.
+  // Bits of the largest magnitude of the team's elements, scaled as they will be, for all its threads. Rounding keeps
+  // order, so the largest product is the product of the largest.
   __device__ __forceinline__ std::uint32_t largest() const {
     std::uint32_t most = 0;
 #pragma unroll
@@ -87,13 +83,15 @@ struct TeamBlock {
     for (int width = 1; width < rotation_team; width *= 2) {
       most = max(most, __shfl_xor_sync(0xffffffffu, most, width));
     }
-    return most;
+    return __float_as_uint(__uint_as_float(most) * hadamard_scale);
   }
 
   // To `out`, the place of the block's first element, in the order of exl3_rotated_index: all threads of the warp take
   // part, those that are no task without a write. Thread t and t ^ 2 hold the pairs of 16 bytes of two tile rows; each
-  // takes one of them.
-  __device__ __forceinline__ void store(__half* out, float factor, int member, bool is_task) const {
+  // takes one of them. hadamard_scale and a power of two are one factor: where the product of the first alone would be
+  // subnormal, either is 0 in fp16.
+  __device__ __forceinline__ void store(__half* out, int exponent, int member, bool is_task) const {
+    const float factor = hadamard_scale * power_of_two(exponent);
     const bool is_upper = (member & 2) != 0;
 #pragma unroll
     for (int group = 0; group < rotation_pieces / 2; ++group) {
