@@ -175,8 +175,9 @@ cudaError_t plan_experts(cudaStream_t stream, const Tensor& ids, int experts, in
   const PlanWork work{static_cast<const std::int32_t*>(ids.data), uses, static_cast<int>(ids.cols), experts, tile_rows};
   if (uses >= uses_few && uses <= walked_uses_most) {
     const std::size_t bytes = uses <= sorted_uses_most ? static_cast<std::size_t>(uses) * sizeof(std::uint32_t) : 0;
-    const cudaError_t status = cudaFuncSetAttribute(plan_many_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                    static_cast<int>(sorted_uses_most * sizeof(std::uint32_t)));
+    constexpr int bytes_most = sorted_uses_most * 4;
+    const cudaError_t status =
+        cudaFuncSetAttribute(plan_many_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_most);
     if (status != cudaSuccess) return status;
     return launch_dependent(stream, {dim3(1), experts_max, 1, bytes}, plan_many_kernel, work, plan);
   }
