@@ -5,7 +5,7 @@
 // Limit    few rows: a few microseconds of latency; many: memory (rotation_many.cuh).
 #include <algorithm>
 
-#include "gpu/cuda/dependent.cuh"
+#include "gpu/cuda/exl3/cluster.cuh"
 #include "gpu/cuda/exl3/launch.hpp"
 #include "gpu/cuda/exl3/rotation.cuh"
 #include "gpu/cuda/exl3/rotation_many.cuh"
@@ -76,7 +76,8 @@ struct LargestOfRound {
 
 __global__ void __launch_bounds__(32 * warps_most)
     rotate_many_kernel(const __grid_constant__ RotateJob job, ManyRows many) {
-  begin_dependent();
+  // No early start of the next kernel: blocks of a product would gather on the multiprocessors that become free first.
+  wait_for_earlier_kernels();
   __shared__ LargestOfRound largest[3];
   const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
   const int member = static_cast<int>(threadIdx.x) % rotation_team, part = blockIdx.y;
