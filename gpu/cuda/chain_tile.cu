@@ -1,13 +1,12 @@
 // y[r, o] = x[r, :] . W[o, :] for few outputs and many rows: what chain_product.cu computes, where arithmetic is the
-// limit.
+// limit and not latency.
 //
 // Shapes   mHC: rows x 24 outputs x 20480 f32 and the rows' square sums; router 384 x 5120 bf16; index weights 32 x
-// 5120. Work     a thread holds one of the 16 lanes of 8 rows times 6 or 8 outputs, so that 14 or 16 loads from shared
-// memory
-//          serve 48 or 64 multiply-adds. The halves of a warp have the same outputs and neighbouring rows.
+//          5120 bf16.
+// Work     a thread holds one of the 16 lanes of 8 rows times 6 or 8 outputs: 14 or 16 loads from shared memory serve
+//          48 or 64 multiply-adds. The halves of a warp have the same outputs and neighbouring rows.
 // Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows. Lanes are added by halving: each of
-// two
-//          threads hands the other half of its sums over, 60 exchanges for 64 sums instead of 256.
+//          two threads hands half of its sums over, 60 exchanges for 64 sums instead of 256.
 // Bytes    W once per 16 or 32 rows (from the second-level cache), x once per 24, 32 or 64 outputs.
 // Limit    FP32 multiply-adds: 120 us for the router at 2048 rows on a Hopper card; memory where there are 24 outputs.
 // Plain    gpu/cpu/linear_ops.cpp; the test is bit equality.
@@ -15,6 +14,7 @@
 
 #include "gpu/cuda/chain_product.hpp"
 #include "gpu/cuda/dependent.cuh"
+#include "gpu/cuda/exl3/product.hpp"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
@@ -43,7 +43,7 @@ struct TileForm {
   static_assert(piece % (2 * lanes) == 0 && threads % warp_size == 0);
   static_assert(rows * x_chunks % threads == 0 && outputs * w_chunks % threads == 0);
   static_assert(own_rows * own_outputs % team == 0, "threads share the sums");
-  static_assert(shared_bytes <= 101376, "what a block may have on GB10");
+  static_assert(shared_bytes <= (has_large_chunks ? 232448 : 101376), "what a block may have on Hopper and GB10");
 };
 
 // The copies of one thread: its places in a stage follow from its number.
@@ -297,8 +297,9 @@ cudaError_t launch_tile(cudaStream_t stream, const ChainCall& call) {
   return launch_dependent(stream, {grid, Form::threads, 1, Form::shared_bytes}, kernel, call);
 }
 
-// 16 rows: 128 blocks at 2048 rows, about one for each multiprocessor of a Hopper card.
-using MixTile = TileForm<WeightFormat::f32, 1, 8, 6, 2, 4, 128>;
+// 16 rows: 128 blocks at 2048 rows, about one for each multiprocessor of a Hopper card. Long pieces where they fit:
+// what a piece costs besides its products, the barrier and the first loads, then comes half as often.
+using MixTile = TileForm<WeightFormat::f32, 1, 8, 6, 2, 4, has_large_chunks ? 256 : 128>;
 using NarrowTile = TileForm<WeightFormat::bf16, 1, 8, 8, 2, 4, 64>;
 using WideTile = TileForm<WeightFormat::bf16, 1, 8, 8, 4, 8, 64>;
 

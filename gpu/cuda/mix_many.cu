@@ -2,8 +2,7 @@
 //
 // Shapes   raw products [T, 24], square sums [T, 1] -> pre, post [T, 4], comb [T, 16]; four streams only.
 // Work     thread j of a row holds row j of its 4 x 4 matrix: sums over rows stay inside a thread, sums over columns
-// ask
-//          the other three, and four quotients are under way at a time.
+//          ask the other three, and four quotients are under way at a time.
 // Order    sums ascend as there: the same bits.
 // Limit    the 2 * 20 dependent normalisations, some microseconds, whatever the rows.
 #include "gpu/cuda/dependent.cuh"

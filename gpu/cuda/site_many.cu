@@ -3,8 +3,7 @@
 //
 // Shapes   parts [blocks * T, D], S [T, 4 D], D up to what shared memory holds. A block is a row.
 // Work     a thread holds four columns of four streams and nothing else: the coefficients lie in shared memory and a
-// new
-//          stream is written as soon as it is made, so that four blocks fit and one's loads hide the norm of another.
+//          new stream is written as soon as it is made, so that four blocks fit and one's loads hide another's norm.
 // Order    that of site_kernels.cu: the same bits.
 // Bytes    4 D (blocks + 2 * 4 + 2) a row: 461 MB for 2048 rows of 5120.
 // Limit    memory bandwidth.

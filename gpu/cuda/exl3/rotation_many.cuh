@@ -3,7 +3,7 @@
 //
 // Work     8 threads a Hadamard block of 128: thread t holds elements 32 j + 4 t + {0..3}, j = 0..3. The stages of the
 //          transform come in the same order: two inside a thread, three between threads (3 exchanges an element where
-//          a warp a block needs 5), two inside. Whole rows a block, and both tables' rotations of a row from one read.
+//          a warp a block needs 5), two inside.
 // Stores   pairs of threads exchange halves of groups of 64, so that each writes 16 bytes in a row.
 // Limit    memory: 2 bytes an element written, what is read comes from the second-level cache.
 #pragma once
