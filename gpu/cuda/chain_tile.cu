@@ -3,8 +3,8 @@
 //
 // Shapes   mHC: rows x 24 outputs x 20480 f32 and the rows' square sums; router 384 x 5120 bf16; index weights 32 x
 //          5120 bf16.
-// Work     a thread holds one of the 16 lanes of 8 rows times 6 or 8 outputs: 14 or 16 loads from shared memory serve
-//          48 or 64 multiply-adds. The halves of a warp have the same outputs and neighbouring rows.
+// Work     a thread holds one or two of the 16 lanes of 8 rows times 6 or 8 outputs: 14 or 16 loads from shared memory
+//          serve 48 to 128 multiply-adds. Threads of a warp share outputs and neighbouring rows.
 // Order    16 lanes over K (lanes.cuh): the bits of linear.cu, whatever the rows. Lanes are added by halving: each of
 //          two threads hands half of its sums over, 60 exchanges for 64 sums instead of 256.
 // Bytes    W once per 16 or 32 rows (from the second-level cache), x once per 24, 32 or 64 outputs.
@@ -42,6 +42,7 @@ struct TileForm {
   static constexpr int square_rows = own_rows / output_tiles;  // rows whose squares a thread adds up
   static_assert(piece % (2 * lanes) == 0 && threads % warp_size == 0);
   static_assert(rows * x_chunks % threads == 0 && outputs * w_chunks % threads == 0);
+  static_assert(threads % x_chunks == 0 && threads % w_chunks == 0, "a thread copies the same columns of all its rows");
   static_assert(own_rows * own_outputs % team == 0, "threads share the sums");
   static_assert(shared_bytes <= (has_large_chunks ? 232448 : 101376), "what a block may have on Hopper and GB10");
 };
@@ -301,7 +302,7 @@ cudaError_t launch_tile(cudaStream_t stream, const ChainCall& call) {
 // what a piece costs besides its products, the barrier and the first loads, then comes half as often.
 using MixTile = TileForm<WeightFormat::f32, 1, 8, 6, 2, 4, has_large_chunks ? 256 : 128>;
 using NarrowTile = TileForm<WeightFormat::bf16, 1, 8, 8, 2, 4, 64>;
-using WideTile = TileForm<WeightFormat::bf16, 1, 8, 8, 4, 8, 64>;
+using WideTile = TileForm<WeightFormat::bf16, 2, 8, 8, 4, 8, has_large_chunks ? 128 : 64>;
 
 }  // namespace
 
@@ -320,8 +321,10 @@ cudaError_t chain_tile(cudaStream_t stream, const ChainCall& call) {
     return squares ? launch_tile<MixTile, true>(stream, call) : launch_tile<MixTile, false>(stream, call);
   }
   if (squares) return cudaErrorNotSupported;
-  return call.w.n <= NarrowTile::outputs ? launch_tile<NarrowTile, false>(stream, call)
-                                         : launch_tile<WideTile, false>(stream, call);
+  // Small tiles as long as large ones leave multiprocessors without one.
+  constexpr std::int64_t wide_rows_least = 1536;
+  const bool is_wide = call.w.n > NarrowTile::outputs && call.x.rows >= wide_rows_least;
+  return is_wide ? launch_tile<WideTile, false>(stream, call) : launch_tile<NarrowTile, false>(stream, call);
 }
 
 }  // namespace tandem::gpu::cuda

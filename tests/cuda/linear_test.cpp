@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(sizes_of_the_real_model_give_the_cpu_bits) {
   }
 }
 
-// Tiles have 16 or 32 rows and 24, 32 or 64 outputs; inputs come in pieces of 64 or 128.
+// Tiles have 16 or 32 rows and 24, 32 or 64 outputs; inputs come in pieces of 64 to 256.
 BOOST_AUTO_TEST_CASE(few_outputs_of_many_rows_give_the_cpu_bits) {
   if (!has_device()) return;
   Random random(7);
@@ -100,7 +100,9 @@ BOOST_AUTO_TEST_CASE(few_outputs_of_many_rows_give_the_cpu_bits) {
                             {497, 33, 1056},
                             {260, 64, 1152},
                             {253, 65, 1088},
-                            {515, 65, 1024}}) {
+                            {515, 65, 1024},
+                            {1536, 33, 1040},
+                            {1537, 65, 1120}}) {
     for (const bool round : {false, true}) check_linear(random, WeightFormat::bf16, shape, {false, round});
   }
 }
