@@ -51,6 +51,7 @@ class CudaOps final : public Ops {
   }
 
   void observe(cuda::LaunchObserver* observer) noexcept { context_.stream.observe(observer); }
+  void repeat(const char* what) noexcept { context_.stream.repeat(what); }
 
   // Of all formats but one the kernels read the file's own codes.
   void prepare(Linear& weight) override {
@@ -259,6 +260,10 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(const CudaOptions& options) {
 
 CudaUse use_of(const Ops& ops) {
   return static_cast<const CudaOps&>(ops).use();
+}
+
+void repeat_launches(Ops& ops, const char* what) {
+  static_cast<CudaOps&>(ops).repeat(what);
 }
 
 void observe_launches(Ops& ops, cuda::LaunchObserver* observer) {

@@ -38,5 +38,8 @@ class LaunchObserver;
 }
 // Shows every launch to `observer` from now on; null ends it. Requires that `ops` came from make_cuda_ops.
 void observe_launches(Ops& ops, cuda::LaunchObserver* observer);
+// Operations of this name, which an observer was shown, launch twice from now on; null ends it. For measurements: what
+// a step then takes longer is what the operation adds to it. Requires that `ops` came from make_cuda_ops.
+void repeat_launches(Ops& ops, const char* what);
 
 }  // namespace tandem::gpu

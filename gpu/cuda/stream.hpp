@@ -14,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -58,14 +59,17 @@ class Stream {
   void run(const char* what, const Launch& launch, const Arguments&... arguments) {
     if (!is_sound()) return;
     ++operations_;
+    const bool twice = repeated_ != nullptr && std::strcmp(repeated_, what) == 0;
     if (walk_ != Walk::none) {
       signature_.add(what);
       (signature_.add(arguments), ...);
+      if (twice) signature_.add(2);
     }
     if (walk_ == Walk::listening) return;
     const cudaStream_t stream = handle();
     if (observer_ != nullptr) observer_->before(what, stream);
     check(launch(stream, arguments...), what);
+    if (twice) check(launch(stream, arguments...), what);
     if (observer_ != nullptr) observer_->after(what, stream);
   }
   // Operations from here to leave_side() go beside the stream. What they read must stay as it is until join(side), and
@@ -77,6 +81,8 @@ class Stream {
   void join();
   // `observer` must outlive its use; null ends it.
   void observe(LaunchObserver* observer) noexcept { observer_ = observer; }
+  // Operations of this name launch twice from now on, which changes no result of most; null ends it. For measurements.
+  void repeat(const char* what) noexcept { repeated_ = what; }
   std::int64_t operations() const noexcept { return operations_; }
   // Waits until everything on the stream is done. Errors: the first failure; invalid_argument during a walk, which then
   // counts as broken.
@@ -105,6 +111,7 @@ class Stream {
   std::optional<Error> failure_;
   std::int64_t operations_ = 0;
   LaunchObserver* observer_ = nullptr;
+  const char* repeated_ = nullptr;
   Walk walk_ = Walk::none;
   bool is_broken_ = false;
   Signature signature_;

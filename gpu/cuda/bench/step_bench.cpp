@@ -12,7 +12,9 @@
 #include <chrono>
 #include <map>
 #include <ostream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gpu/cuda/bench/random_shard.hpp"
 #include "gpu/cuda/bench/step_limit.hpp"
@@ -23,6 +25,7 @@ namespace tandem::gpu::cuda::bench {
 namespace {
 
 constexpr int steps = 12, warm_steps = 8;
+constexpr std::int64_t shares_most = 65536;     // positions
 constexpr std::int64_t spare_positions = 8192;  // for the steps behind the longest context
 
 using Clock = std::chrono::steady_clock;
@@ -32,7 +35,7 @@ double micros_since(Clock::time_point start) {
 }
 
 struct Measured {
-  double ms = 0, host_us = 0;
+  double ms = 0, median_ms = 0, host_us = 0;
   std::int64_t operations = 0, nodes = 0, allocations = 0, length = 0;
 };
 
@@ -44,14 +47,18 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as
   if (auto ok = ops.wait(); !ok) return ok.error();
   const CudaUse before = use_of(ops);
   Measured result;
+  std::vector<double> each;
   const auto start = Clock::now();
   for (int i = 0; i < steps; ++i) {
     const auto begin = Clock::now();
     if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
     result.host_us += micros_since(begin) / steps;
     if (auto ok = ops.wait(); !ok) return ok.error();
+    each.push_back(micros_since(begin) / 1e3);
   }
   result.ms = micros_since(start) / 1e3 / steps;
+  std::sort(each.begin(), each.end());
+  result.median_ms = each[each.size() / 2];
   const CudaUse after = use_of(ops);
   result.operations = (after.operations - before.operations) / steps;
   result.nodes = as_one ? after.graph_nodes : 0;
@@ -126,6 +133,29 @@ class Report {
   bool json_;
 };
 
+// What each operation adds to a step: the time that the step takes longer when it is launched twice. An operation that
+// others hide adds nothing. Medians, because some steps capture a new graph.
+Result<void> write_shares(RandomShard& shard, int rows, const std::vector<const char*>& names, std::ostream& out) {
+  Ops& ops = *shard.model().ops;
+  const auto before = time_steps(shard, rows, Tokens::random, true);
+  if (!before) return before.error();
+  std::vector<std::pair<double, const char*>> shares;
+  double sum = 0;
+  for (const char* name : names) {
+    repeat_launches(ops, name);
+    const auto twice = time_steps(shard, rows, Tokens::random, true);
+    repeat_launches(ops, nullptr);
+    if (!twice) return twice.error();
+    shares.emplace_back(twice->median_ms - before->median_ms, name);
+    sum += shares.back().first;
+  }
+  std::sort(shares.rbegin(), shares.rend());
+  out << fmt::format("  launched twice, step of {} rows ({:.3f} ms):\n", rows, before->median_ms);
+  for (const auto& [ms, name] : shares) out << fmt::format("    {:28} adds {:7.3f} ms\n", name, ms);
+  out << fmt::format("    sum {:.2f} ms\n", sum) << std::flush;
+  return {};
+}
+
 Result<void> write_operations(RandomShard& shard, int rows, std::ostream& out, bool json) {
   Stopwatch watch;
   Ops& ops = *shard.model().ops;
@@ -133,8 +163,11 @@ Result<void> write_operations(RandomShard& shard, int rows, std::ostream& out, b
   auto done = shard.step(rows, rows, Tokens::random, {}, false);
   if (done) done = ops.wait();
   observe_launches(ops, nullptr);
-  if (done) watch.write(out, json);
-  return done;
+  if (!done) return done;
+  const std::vector<const char*> names = watch.names();
+  watch.write(out, json);
+  // Where the context is short, what grows with it adds least to every figure.
+  return json || shard.length() >= shares_most ? Result<void>() : write_shares(shard, rows, names, out);
 }
 
 // All kinds of steps at the sequence's present length.

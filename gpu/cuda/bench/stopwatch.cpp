@@ -32,6 +32,14 @@ void Stopwatch::after(const char*, cudaStream_t stream) {
   record(stream);
 }
 
+std::vector<const char*> Stopwatch::names() const {
+  std::map<std::string, const char*> all;
+  for (const char* name : names_) all.emplace(name, name);
+  std::vector<const char*> names;
+  for (const auto& [text, name] : all) names.push_back(name);
+  return names;
+}
+
 void Stopwatch::record(cudaStream_t stream) {
   cudaEvent_t event = nullptr;
   (void)cudaEventCreate(&event);

@@ -15,6 +15,9 @@ class Stopwatch final : public LaunchObserver {
   void before(const char* what, cudaStream_t stream) override;
   void after(const char* what, cudaStream_t stream) override;
 
+  // The names of the operations seen since the last write, each once.
+  std::vector<const char*> names() const;
+
   // Writes calls and time of each kind of operation, the longest first, and starts over. The device must be idle. About
   // 2 us of each call are the two events around it.
   void write(std::ostream& out, bool json);
