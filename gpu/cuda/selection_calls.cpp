@@ -51,12 +51,13 @@ std::size_t group_end(const IndexCall& call, std::size_t first) {
   return last;
 }
 
-// Entries that a launch is made for: rounded up to an eighth of the power of two below, so that the launches of growing
-// sequences change rarely. Blocks behind a row's last entry end at once.
+// Entries that a launch is made for: rounded up to an eighth of the power of two below and at least a thousand, so that
+// the launches of growing sequences change rarely: each change makes two steps several milliseconds longer, the first
+// that meets it and the one that captures a graph. Blocks behind a row's last entry end at once.
 std::int64_t launch_extent(std::int64_t visible) {
   constexpr std::int64_t least = 1024;
-  if (visible <= least) return visible == 0 ? 0 : least;
-  const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(visible))) / 8;
+  if (visible == 0) return 0;
+  const auto step = std::max(least, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(visible))) / 8);
   return (visible + step - 1) / step * step;
 }
 
