@@ -60,22 +60,30 @@ struct ChainTile {
     return left < piece ? left : piece;
   }
 
-  // Starts the copies of piece `number`; an empty stage behind the last one.
-  __device__ void start(std::int64_t number) const {
+  // Whether the row itself is among its weights.
+  __device__ bool has_square() const { return call.squares.rows > 0 && first_output + outputs > call.w.n; }
+
+  // Start the copies of piece `number`, nothing behind the last one; end_stage follows both.
+  __device__ void start_weights(std::int64_t number) const {
     unsigned char* stage = shared + number % stages * stage_bytes;
     const std::int64_t left = count(number);
-    constexpr int w_chunks = piece * bytes / 16, x_chunks = piece / 4;
+    constexpr int w_chunks = piece * bytes / 16;
     const int own = static_cast<int>(threadIdx.x) - adders;
     for (int i = own; i >= 0 && i < outputs * w_chunks; i += copiers) {
       const int o = i / w_chunks, at = i % w_chunks * 16;
       if (at < left * bytes) copy_async_16(stage + o * w_stride + at, weight_row(o) + number * piece * bytes + at);
     }
+  }
+  __device__ void start_inputs(std::int64_t number) const {
+    unsigned char* stage = shared + number % stages * stage_bytes;
+    const std::int64_t left = count(number);
+    constexpr int x_chunks = piece / 4;
+    const int own = static_cast<int>(threadIdx.x) - adders;
     for (int i = own; i >= 0 && i < rows * x_chunks; i += copiers) {
       const int r = i / x_chunks, at = i % x_chunks * 4;
       unsigned char* to = stage + outputs * w_stride + (r * x_stride + at) * static_cast<int>(sizeof(float));
       if (at < left) copy_async_16(to, reinterpret_cast<const unsigned char*>(input_row(r) + number * piece + at));
     }
-    end_stage();
   }
 
   __device__ float add(std::int64_t number, int o, int r, float sum) const {
@@ -91,30 +99,38 @@ struct ChainTile {
       for (int i = lane; i < left; i += lanes) sum = fmaf(x[i], value(i), sum);
       return sum;
     }
-    // A whole piece: loads of sixteen elements before the chain of their multiply-adds.
+    // A whole piece: sixteen elements are loaded while the chain of the multiply-adds of those before runs.
     constexpr int ahead = 16;
     static_assert(piece % (ahead * lanes) == 0);
-    for (int first = lane; first < piece; first += ahead * lanes) {
-      float ws[ahead], xs[ahead];
+    float ws[2][ahead], xs[2][ahead];
+    const auto fetch = [&](int first, int to) {
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        ws[a] = value(first + a * lanes);
-        xs[a] = x[first + a * lanes];
+        ws[to][a] = value(first + a * lanes);
+        xs[to][a] = x[first + a * lanes];
       }
+    };
+    fetch(lane, 0);
 #pragma unroll
-      for (int a = 0; a < ahead; ++a) sum = fmaf(xs[a], ws[a], sum);
+    for (int batch = 0; batch < piece / (ahead * lanes); ++batch) {
+      if (batch + 1 < piece / (ahead * lanes)) fetch(lane + (batch + 1) * ahead * lanes, (batch + 1) % 2);
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) sum = fmaf(xs[batch % 2][a], ws[batch % 2][a], sum);
     }
     return sum;
   }
 };
 
-// What the last block of a group of rows does with their products.
-struct Nothing {};
+// What becomes of a product, and what the last block of a group of rows does with all of them.
+struct Nothing {
+  __device__ float made_of(float product) const { return product; }
+};
 
 struct SplitMix {
   MixCall call;
   unsigned* tickets;
 
+  __device__ float made_of(float product) const { return product; }
   __device__ void operator()(std::int64_t first, int count, unsigned char*) const {
     const int warp = static_cast<int>(threadIdx.x) / warp_size;
     if (warp >= count) return;
@@ -126,40 +142,54 @@ struct ChooseExperts {
   RouteWork work;
   unsigned* tickets;
 
-  // The scores take the place of the staged pieces.
+  // A block makes the scores of its own experts.
+  __device__ float made_of(float product) const { return score_of(work, product); }
+  // They take the place of the staged pieces.
   __device__ void operator()(std::int64_t first, int count, unsigned char* shared) const {
-    auto* scores = reinterpret_cast<float*>(shared);
     const int experts = static_cast<int>(work.products.cols), warp = static_cast<int>(threadIdx.x) / warp_size;
+    auto* scores = reinterpret_cast<float*>(shared);
+    auto* biased = reinterpret_cast<unsigned*>(scores + count * experts);
     for (int i = threadIdx.x; i < count * experts; i += blockDim.x) {
-      scores[i] = score_of(work, first + i / experts, i % experts);
+      scores[i] = row_of(work.products, first + i / experts)[i % experts];
+      biased[i] = ordered(biased_score(work, scores[i], i % experts));
     }
     __syncthreads();
-    if (warp < count) choose_in_warp(work, first + warp, scores + warp * experts);
+    if (warp < count) choose_in_warp(work, first + warp, scores + warp * experts, biased + warp * experts);
   }
 };
 
 template <WeightFormat format, int outputs, int rows, int piece, class Then>
 __global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::threads))
     chain_kernel(ChainCall call, Then then) {
-  begin_dependent();
   extern __shared__ __align__(16) unsigned char shared[];
   using Tile = ChainTile<format, outputs, rows, piece>;
   const Tile tile{call, blockIdx.x * std::int64_t{outputs}, blockIdx.y * std::int64_t{rows}, shared};
   const int pair = static_cast<int>(threadIdx.x) / lanes, o = pair / rows % outputs, r = pair % rows;
   const std::int64_t pieces = (call.w.k + piece - 1) / piece;
   float sum = 0;
-  for (int number = 0; number < stages - 1; ++number) tile.start(number);
+  // Weights do not change: theirs are requested before the kernels in front have ended.
+  let_next_kernel_start();
+  const bool begins = !tile.has_square();
+  for (int number = 0; begins && number < stages - 1; ++number) tile.start_weights(number);
+  wait_for_earlier_kernels();
+  for (int number = 0; number < stages - 1; ++number) {
+    if (!begins) tile.start_weights(number);
+    tile.start_inputs(number);
+    end_stage();
+  }
   for (std::int64_t number = 0; number < pieces; ++number) {
     wait_for_stage();
     __syncthreads();  // all have their part of the piece, and nobody reads the one before any more
-    tile.start(number + stages - 1);
+    tile.start_weights(number + stages - 1);
+    tile.start_inputs(number + stages - 1);
+    end_stage();
     if (pair < outputs * rows) sum = tile.add(number, o, r, sum);
   }
   sum = add_lanes(sum);
   const std::int64_t output = tile.first_output + o, row = tile.first_row + r;
   const bool is_mine = threadIdx.x % lanes == 0 && pair < outputs * rows && row < call.x.rows;
   if (is_mine && output < call.w.n) {
-    row_of(call.y, row)[output] = rounded(sum, call.round);
+    row_of(call.y, row)[output] = then.made_of(rounded(sum, call.round));
   } else if (is_mine && output == call.w.n && call.squares.rows > 0) {
     row_of(call.squares, row)[0] = sum;
   }
@@ -174,8 +204,8 @@ template <WeightFormat format, int outputs, int rows, int piece, class Then>
 cudaError_t launch(cudaStream_t stream, const ChainCall& call, const Then& then) {
   using Tile = ChainTile<format, outputs, rows, piece>;
   static_assert(Tile::threads >= rows * warp_size, "a warp chooses for a row");
-  static_assert(Tile::shared_bytes >= rows * choice_experts_max * static_cast<int>(sizeof(float)),
-                "scores of all rows");
+  static_assert(Tile::shared_bytes >= 2 * rows * choice_experts_max * static_cast<int>(sizeof(float)),
+                "scores of all rows, and in order");
   const auto kernel = chain_kernel<format, outputs, rows, piece, Then>;
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
@@ -188,7 +218,8 @@ cudaError_t launch(cudaStream_t stream, const ChainCall& call, const Then& then)
 
 template <class Then>
 cudaError_t launch_bf16(cudaStream_t stream, const ChainCall& call, const Then& then) {
-  if (call.x.rows == 1) return launch<WeightFormat::bf16, 8, 1, 1024>(stream, call, then);
+  // Three quarters of a row of 5120 are on their way before the first sum.
+  if (call.x.rows == 1) return launch<WeightFormat::bf16, 4, 1, 1280>(stream, call, then);
   return launch<WeightFormat::bf16, 8, 4, 512>(stream, call, then);
 }
 

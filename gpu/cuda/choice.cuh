@@ -27,8 +27,9 @@ __device__ inline Candidate better(Candidate a, Candidate b) {
   return takes_b ? b : a;
 }
 
-__device__ inline float score_of(const RouteWork& work, std::int64_t row, int expert) {
-  return sqrtf(softplus(row_of(work.products, row)[expert] / work.temperature));
+// The score of an expert whose product with the row is z.
+__device__ inline float score_of(const RouteWork& work, float z) {
+  return sqrtf(softplus(z / work.temperature));
 }
 
 // A NaN is never better than anything.
@@ -39,37 +40,46 @@ __device__ inline float biased_score(const RouteWork& work, float score, int exp
 
 inline constexpr int choice_experts_max = 512, choice_slots_max = warp_size;
 
-// The choice of one row by one warp, from the scores of its experts in shared memory.
-__device__ inline void choose_in_warp(const RouteWork& work, std::int64_t row, const float* scores) {
+// Integers that are ordered as the numbers are, all above 0; zeros are one number.
+__device__ inline unsigned ordered(float x) {
+  const unsigned bits = __float_as_uint(x + 0.0F);
+  return (bits & f32_sign_bit) != 0 ? ~bits : bits | f32_sign_bit;
+}
+
+// The choice of one row by one warp, from the scores of its experts in shared memory and what `ordered` makes of the
+// biased ones.
+__device__ inline void choose_in_warp(const RouteWork& work, std::int64_t row, const float* scores,
+                                      const unsigned* biased) {
   constexpr int own_max = choice_experts_max / warp_size;
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, experts = static_cast<int>(work.products.cols);
-  float biased[own_max];
-  unsigned gone = 0;  // bit i: expert lane + 32 i is chosen or does not exist
+  const unsigned lane = threadIdx.x % warp_size, experts = static_cast<unsigned>(work.products.cols);
+  unsigned keys[own_max];  // 0: chosen, or there is no such expert
 #pragma unroll
   for (int i = 0; i < own_max; ++i) {
-    const int expert = lane + i * warp_size;
-    biased[i] = expert < experts ? biased_score(work, scores[expert], expert) : -CUDART_INF_F;
-    if (expert >= experts) gone |= 1U << i;
+    const unsigned expert = lane + static_cast<unsigned>(i) * warp_size;
+    keys[i] = expert < experts ? biased[expert] : 0;
   }
   float sum = 0;
-  int chosen = 0;  // of slot `lane`
-  for (int j = 0; j < static_cast<int>(work.ids.cols); ++j) {
-    Candidate best{-CUDART_INF_F, -1};
+  unsigned chosen = 0;  // of slot `lane`
+  for (unsigned j = 0; j < work.ids.cols; ++j) {
+    unsigned most = 0;
+#pragma unroll
+    for (int i = 0; i < own_max; ++i) most = most < keys[i] ? keys[i] : most;
+    most = __reduce_max_sync(full_warp, most);
+    unsigned first = experts;  // of those that have the most
+#pragma unroll
+    for (int i = own_max - 1; i >= 0; --i) {
+      if (keys[i] == most) first = lane + static_cast<unsigned>(i) * warp_size;
+    }
+    first = ~__reduce_max_sync(full_warp, ~first);
 #pragma unroll
     for (int i = 0; i < own_max; ++i) {
-      if ((gone >> i & 1U) == 0) best = better(best, {biased[i], lane + i * warp_size});
+      if (lane + static_cast<unsigned>(i) * warp_size == first) keys[i] = 0;
     }
-    for (int step = warp_size / 2; step > 0; step /= 2) {
-      const float score = __shfl_xor_sync(full_warp, best.score, step);
-      const std::int32_t expert = __shfl_xor_sync(full_warp, best.expert, step);
-      best = better(best, {score, expert});
-    }
-    if (best.expert % warp_size == lane) gone |= 1U << best.expert / warp_size;
-    sum += scores[best.expert];
-    if (lane == j) chosen = best.expert;
+    sum += scores[first];
+    if (lane == j) chosen = first;
   }
   if (lane >= work.ids.cols) return;
-  (static_cast<std::int32_t*>(work.ids.data) + row * work.ids.stride)[lane] = chosen;
+  (static_cast<std::int32_t*>(work.ids.data) + row * work.ids.stride)[lane] = static_cast<std::int32_t>(chosen);
   row_of(work.weights, row)[lane] = scores[chosen] / (sum + 1e-20F) * work.scaling;
 }
 

@@ -39,17 +39,28 @@ __device__ float sum_in_lanes(std::int64_t n, const Term& term) {
 }
 
 // Returns the sum over i < n of the product of the two values load(i) in the same order. Sixteen elements of a lane are
-// loaded before the chain of their multiply-adds begins: a chain that waits for each load takes eight times as long.
+// loaded while the chain of the multiply-adds of the sixteen before runs: a chain that waits for each load takes eight
+// times as long.
 template <class Load>
 __device__ float dot_in_lanes(std::int64_t n, const Load& load) {
   constexpr int ahead = 16;
   const int count = static_cast<int>(n);
   int i = threadIdx.x % lanes;
   float sum = 0;
-  for (; i + (ahead - 1) * lanes < count; i += ahead * lanes) {
+  float2 next[ahead];
+  const auto fetch = [&](int from) {
+    if (from + (ahead - 1) * lanes >= count) return false;
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) next[a] = load(from + a * lanes);
+    return true;
+  };
+  bool is_full = fetch(i);
+  while (is_full) {
     float2 values[ahead];
 #pragma unroll
-    for (int a = 0; a < ahead; ++a) values[a] = load(i + a * lanes);
+    for (int a = 0; a < ahead; ++a) values[a] = next[a];
+    i += ahead * lanes;
+    is_full = fetch(i);
 #pragma unroll
     for (int a = 0; a < ahead; ++a) sum = fmaf(values[a].x, values[a].y, sum);
   }

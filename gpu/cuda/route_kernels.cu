@@ -41,7 +41,7 @@ __global__ void choose_kernel(RouteWork work) {
   const bool exists = expert < work.products.cols;
   Candidate own{-CUDART_INF_F, -1};
   if (exists) {
-    scores[expert] = score_of(work, blockIdx.x, expert);
+    scores[expert] = score_of(work, row_of(work.products, blockIdx.x)[expert]);
     own = {biased_score(work, scores[expert], expert), expert};
   }
   auto* ids = static_cast<std::int32_t*>(work.ids.data) + blockIdx.x * work.ids.stride;
