@@ -218,6 +218,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_site_has_the_bits_of_sum_expansion_and_input) 
     check_site({7, 4, 2}, has_next);
     check_site({2, 33, 2}, has_next);     // not aligned: more launches
     check_site({2, 64, 2, 3}, has_next);  // other numbers of streams
+    check_site({32, 96, 2}, has_next);    // a cluster of blocks a row, as many rows as may have one
+    check_site({33, 96, 2}, has_next);    // one block a row
     check_site({1, 12256, 1}, has_next);  // as wide as a block can hold
     check_site({1, 12260, 1}, has_next);
     for (const std::int64_t rows : {191, 192, 193}) check_site({rows, 132, 2}, has_next);  // many rows go another way
