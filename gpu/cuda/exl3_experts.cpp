@@ -1,8 +1,9 @@
 // EXL3 experts: rows sorted by expert, every matrix multiplied once for all of its rows.
 //
 // Each matrix rotates its own inputs: gate and up read x through two rotations, which share a launch as their products
-// do. Products stay in the order of the
-// sorted uses; the sum over slots finds them by position.
+// do. Products stay in the order of the sorted uses; the sum over slots finds them by position.
+//
+// Few rows need no plan: the products find, gate and rotate their uses themselves, two launches in all.
 #include <algorithm>
 
 #include "gpu/cuda/exl3_calls.hpp"
@@ -110,6 +111,57 @@ Exl3Bank make_bank(CudaContext& context, const MoeWeights& weights, const Choose
   return bank;
 }
 
+bool accepts_uses(const ExpertTable& table, const Routing& routing) {
+  const auto accepts = [&](const Exl3Bank& bank) {
+    return std::all_of(bank.kinds.begin(), bank.kinds.end(), [&](const Exl3Shape& shape) {
+      return exl3_accepts_uses(shape, static_cast<int>(routing.ids.rows), static_cast<int>(routing.ids.cols));
+    });
+  };
+  return routing.ids.rows <= exl3_use_rows_max && accepts(table.gate) && accepts(table.up) &&
+         std::all_of(table.down.begin(), table.down.end(), accepts);
+}
+
+void multiply_each_kind(CudaContext& context, const std::vector<Exl3Shape>& kinds, const Exl3Uses& uses,
+                        const Exl3Products& products) {
+  for (const Exl3Shape& kind : kinds) context.run("expert uses", exl3_multiply_uses, kind, uses, products);
+}
+
+// All routed products without a plan; use u has row u of everything.
+RoutedProducts products_of_uses(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,
+                                const Routing& routing) {
+  const ExpertWeights& expert = call.weights->experts.front();
+  const std::int64_t count = routing.ids.rows * routing.ids.cols;
+  const Tensor gate = context.scratch().f32(count, expert.w1.n), up = context.scratch().f32(count, expert.w1.n);
+  Exl3Uses uses;
+  uses.ids = static_cast<const std::int32_t*>(routing.ids.data);
+  uses.count = static_cast<std::int32_t>(count);
+  uses.slots = static_cast<std::int32_t>(routing.ids.cols);
+  uses.x = exl3_rows_of(x);
+  uses.table = table.gate.table.as<const Exl3Matrix>();
+  const bool is_joint = same_kinds(table.gate, table.up);
+  if (is_joint) uses.second = table.up.table.as<const Exl3Matrix>();
+  multiply_each_kind(context, table.gate.kinds, uses, {exl3_rows_of(gate), exl3_rows_of(up)});
+  if (!is_joint) {
+    uses.table = table.up.table.as<const Exl3Matrix>();
+    multiply_each_kind(context, table.up.kinds, uses, {exl3_rows_of(up), {}});
+  }
+  uses.second = nullptr;
+  uses.x = {};
+  const auto slices = static_cast<std::int64_t>(table.down.size());
+  const RoutedProducts result{context.scratch().f32(slices * count, expert.w2.n), nullptr};
+  std::int64_t column = 0;
+  for (std::size_t s = 0; s < table.down.size(); ++s) {
+    const std::int64_t width = expert.w2.slices[s].k;
+    uses.table = table.down[s].table.as<const Exl3Matrix>();
+    uses.gate = {exl3_rows_of(gate.slice_cols(column, width)), exl3_rows_of(up.slice_cols(column, width)),
+                 routing.weights.row<float>(0), static_cast<float>(call.swiglu_limit), call.numerics.bf16_activations};
+    const Tensor block = result.products.slice_rows(static_cast<std::int64_t>(s) * count, count);
+    multiply_each_kind(context, table.down[s].kinds, uses, {exl3_rows_of(block), {}});
+    column += width;
+  }
+  return result;
+}
+
 }  // namespace
 
 void prepare_exl3_experts(CudaContext& context, const MoeWeights& weights, ExpertTable& table) {
@@ -128,6 +180,7 @@ RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, c
     context.stream.fail({ErrorCode::invalid_argument, "EXL3 experts", "not prepared", "Ops::prepare after loading"});
     return {};
   }
+  if (accepts_uses(*table, routing)) return products_of_uses(context, *table, call, x, routing);
   const ExpertWeights& expert = call.weights->experts.front();
   const Uses uses = plan_uses(context, call, routing);
   const Tensor gate = context.scratch().f32(uses.count, expert.w1.n),

@@ -14,15 +14,11 @@
 // Plain    gpu/cpu/moe_ops.cpp; the test is bit equality.
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/expert_kernels.hpp"
+#include "gpu/cuda/gate.cuh"
 #include "gpu/cuda/weight_rows.cuh"
 
 namespace tandem::gpu::cuda {
 namespace {
-
-__device__ float gated(float gate, float up, float limit) {
-  const float g = at_most(gate, limit), u = at_least(at_most(up, limit), -limit);
-  return g / (1.0F + exponential(-g)) * u;
-}
 
 // The tile of this block, and its uses; the last one stands in for those that are missing.
 template <int rows>
@@ -54,8 +50,7 @@ __global__ void __launch_bounds__(warp_size) raise_kernel(RaiseWork work) {
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
     if (r >= tile.count) continue;
-    const float h = gated(rounded(gate[r], work.round), rounded(up[r], work.round), work.limit);
-    row_of(work.h, uses[r])[out] = rounded(h * work.weights[uses[r]], work.round);
+    row_of(work.h, uses[r])[out] = weighted_gate(gate[r], up[r], work.limit, work.weights[uses[r]], work.round);
   }
 }
 
@@ -92,7 +87,7 @@ __global__ void swiglu_kernel(Tensor gate, Tensor up, float limit, bool round, T
 }
 
 __device__ float gated_use(const GateUsesWork& work, float gate, float up, float weight) {
-  return rounded(gated(rounded(gate, work.round), rounded(up, work.round), work.limit) * weight, work.round);
+  return weighted_gate(gate, up, work.limit, weight, work.round);
 }
 
 __global__ void gate_uses_kernel(GateUsesWork work) {

@@ -94,9 +94,11 @@ BOOST_AUTO_TEST_CASE(a_row_does_not_depend_on_the_rows_beside_it) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
-  if (!has_device()) return;
-  constexpr std::int64_t rows = 9, width = 256, inter = 256, slots = 2;
+namespace {
+
+// Nine rows of two experts each against the CPU, then some of them without the others.
+void check_experts(std::int64_t width, std::int64_t inter) {
+  constexpr std::int64_t rows = 9, slots = 2;
   Random random(53);
   MoeWeights weights, device_weights;
   for (const int bits : {3, 2, 3, 3}) weights.experts.push_back(random_expert(random, bits, width, inter));
@@ -119,7 +121,7 @@ BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
   backends().cpu->moe(call);
 
   const DeviceMatrix device_x(x, rows), device_ids(ids, rows), device_shares(shares, rows);
-  const DeviceMatrix device_out(2 * rows, width), alone(2, width);
+  const DeviceMatrix device_out(2 * rows, width);
   call.x = device_x;
   call.routing = {device_ids, device_shares};
   call.weights = &device_weights;
@@ -128,13 +130,28 @@ BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
   const Floats found = device_out.floats();
   BOOST_TEST(relative_l2(found, out) < tolerance);
 
-  call.x = device_x.tensor().slice_rows(4, 1);
-  call.routing = {device_ids.tensor().slice_rows(4, 1), device_shares.tensor().slice_rows(4, 1)};
-  call.out = alone;
-  backends().cuda->moe(call);
-  Floats expected(found.begin() + 4 * width, found.begin() + 5 * width);
-  expected.insert(expected.end(), found.begin() + (rows + 4) * width, found.begin() + (rows + 5) * width);
-  check_same("row of experts", expected, alone.floats());
+  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{4, 1}, {0, 2}, {3, 3}, {1, 8}}) {
+    call.x = device_x.tensor().slice_rows(first, count);
+    call.routing = {device_ids.tensor().slice_rows(first, count), device_shares.tensor().slice_rows(first, count)};
+    const DeviceMatrix some(2 * count, width);
+    call.out = some;
+    backends().cuda->moe(call);
+    Floats expected;
+    for (const std::int64_t block : {std::int64_t{0}, rows}) {
+      const auto begin = found.begin() + (block + first) * width;
+      expected.insert(expected.end(), begin, begin + count * width);
+    }
+    check_same(std::to_string(count) + " rows of experts", expected, some.floats());
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
+  if (!has_device()) return;
+  check_experts(256, 256);
+  check_experts(128, 512);   // slices of w2 with as many groups as chains
+  check_experts(5120, 256);  // two slices of w1
 }
 
 BOOST_AUTO_TEST_SUITE_END()

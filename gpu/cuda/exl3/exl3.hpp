@@ -131,4 +131,30 @@ struct Exl3Products {
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
                                  Exl3Rotated rotated, const Exl3Products& products, int rows);
 
+// Inputs that are made of two products of each use: silu(min(gate, limit)) * clamp(up, +-limit) * weight, with products
+// and result rounded to bf16 if `rounds`.
+struct Exl3Gate {
+  Exl3Rows gate, up;               // f32, of one number of columns
+  const float* weights = nullptr;  // [uses]
+  float limit = 0;
+  bool rounds = false;
+};
+
+// The matrices that a few rows use, `slots` different ones each: use u is slot u % slots of row u / slots.
+struct Exl3Uses {
+  const Exl3Matrix* table = nullptr;   // those of another kind are skipped
+  const Exl3Matrix* second = nullptr;  // a second matrix of each, or null
+  const std::int32_t* ids = nullptr;   // [count]: the matrix of each use, in device memory
+  std::int32_t count = 0, slots = 1;
+  Exl3Rows x;  // row u / slots is the input of use u; without data:
+  Exl3Gate gate;
+};
+
+// The same products as exl3_multiply_groups in one launch, for up to exl3_use_rows_max rows: row u of y belongs to use
+// u. Same bits.
+inline constexpr int exl3_use_rows_max = 8;
+bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots);
+cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses,
+                               const Exl3Products& products);
+
 }  // namespace tandem::gpu::cuda

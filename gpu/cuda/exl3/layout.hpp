@@ -35,11 +35,11 @@ constexpr std::int64_t exl3_bytes(std::int64_t inputs, std::int64_t outputs, int
   return inputs * outputs * bits / 8;
 }
 
-// How the inputs of a 128-column block are divided: into `slices`, one for each block of a cluster, and inside a block
-// over `warps`, which take groups of 64 inputs in turn.
+// How the inputs of a 128-column block are divided: into `slices`, one for each block of a cluster, and those into as
+// many chains as there are `warps` along the inputs, which take groups of 64 inputs in turn.
 struct Exl3Split {
   int slices = 1;
-  int warps = 4;  // 2, 4 or 8
+  int warps = 4;  // 4 or 8
 };
 
 // First Hadamard block of slice `slice`; that of slice `slices` is the end.

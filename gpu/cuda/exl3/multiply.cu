@@ -21,6 +21,11 @@ int pieces_of(int rows, int piece) {
   return (rows + piece - 1) / piece;
 }
 
+// Hadamard blocks of the longest slice.
+int blocks_of_slice(const Exl3Shape& shape, const Exl3Split& split) {
+  return pieces_of(shape.inputs / exl3_block, split.slices);
+}
+
 // How many matrices a launch has: members or groups; tables of groups or pieces of the members' rows.
 struct Matrices {
   int count = 1, depth = 1;
@@ -178,6 +183,30 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
     error = launch(stream, shape, split, job, i == 1 ? matrices : few_seekers(shape, matrices));
   }
   return error;
+}
+
+bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots) {
+  if (!exl3_accepts(shape) || shape.codebook != Exl3Codebook::mul1) return false;
+  return are_rows_valid(rows, exl3_use_rows_max) && are_rows_valid(rows * slots, uses_max) &&
+         blocks_of_slice(shape, exl3_split_of_groups(shape)) <= use_blocks_max;
+}
+
+cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses,
+                               const Exl3Products& products) {
+  if (uses.table == nullptr || uses.ids == nullptr || uses.count < 1 || uses.slots < 1) return cudaErrorInvalidValue;
+  const int rows = uses.count / uses.slots;
+  if (!exl3_accepts_uses(shape, rows, uses.slots)) return cudaErrorInvalidValue;
+  constexpr int bank_shift = 32;  // fp16 values
+  const Exl3Split split = exl3_split_of_groups(shape);
+  ProductJob job;
+  job.tables[0] = uses.table;
+  job.tables[1] = uses.second;
+  job.uses = uses;
+  job.y[0] = products.y;
+  job.y[1] = products.second_y;
+  job.rows_most = rows;
+  job.row_stride = blocks_of_slice(shape, split) * exl3_block + bank_shift;
+  return launch(stream, shape, split, job, {uses.count, uses.second == nullptr ? 1 : 2});
 }
 
 }  // namespace tandem::gpu::cuda

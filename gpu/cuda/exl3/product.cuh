@@ -3,6 +3,8 @@
 // Shapes   a [rows, inputs] fp16, rotated before or, for up to 4 rows, by this kernel from x; weights lane-major
 //          (layout.hpp); y [rows, outputs] f32, f16 or bf16.
 // Grid     x: 128-column blocks x slices of the inputs (one cluster each), y: matrices of a grouped launch.
+// Chains   the sums of a slice that split.hpp asks for; a pair of warps (two halves of 64 columns) takes one or, where
+//          there are fewer pairs, several in turn.
 // Loop     a warp loads a group (64 x 64 weights, K * 512 bytes) and its rows while it decodes the one before; 128
 //          weights a lane go straight into A fragments of mma.m16n8k16 (outputs x inputs), so 8 rows cost one mma for
 //          256 weights. No barrier inside. Weights are requested before the kernel waits for its rows.
@@ -59,11 +61,76 @@ struct OwnRows {
   std::uint32_t largest[rotation_rows_max];
 };
 
+// The walk of a pair of warps over the groups of its chains, one chain after the other.
+template <int chains, int pairs>
+struct ChainWalk {
+  int chain, group;
+
+  __device__ __forceinline__ ChainWalk next(const Place& place) const {
+    if (group + chains < place.end) return {chain, group + chains};
+    return {chain + pairs, place.first + chain + pairs};
+  }
+  __device__ __forceinline__ bool has_group(const Place& place) const { return chain < chains && group < place.end; }
+};
+
+template <int tiles>
+inline constexpr int plane_size = 8 * tiles* partial_stride;
+
+// The one chain of a pair of warps.
+template <int bits, Exl3Codebook codebook, int tiles, int chains>
+__device__ __forceinline__ void sum_chain(const Place& place, const uint4* words, const RowPieces& rows,
+                                          LanePieces<bits>& next, Sums<tiles>& sums) {
+  int group = place.first + static_cast<int>(threadIdx.x) / 64;
+  RowFragments<tiles> next_rows;
+  if (group < place.end) next_rows.load(rows, group);
+  while (group < place.end) {
+    const LaneStream<bits> stream(next);
+    const RowFragments<tiles> now = next_rows;
+    group += chains;
+    if (group < place.end) {
+      next.load(words + static_cast<std::int64_t>(group) * bits * 32);
+      next_rows.load(rows, group);
+    }
+    multiply_group<bits, codebook, tiles>(stream, now, sums);
+  }
+}
+
+// Puts the sums of this pair's chains into their planes. `next` has the words of the pair's first group.
+template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs>
+__device__ __forceinline__ void sum_chains(const Place& place, const uint4* words, const RowPieces& rows,
+                                           LanePieces<bits> next, float* planes) {
+  const int half = threadIdx.x / 32 % 2, pair = threadIdx.x / 64;
+  if constexpr (chains == pairs) {
+    Sums<tiles> sums = {};
+    sum_chain<bits, codebook, tiles, chains>(place, words, rows, next, sums);
+    return put_sums<tiles>(planes + pair * plane_size<tiles>, sums, half, false);
+  }
+  ChainWalk<chains, pairs> walk{pair, place.first + pair};
+  RowFragments<tiles> next_rows;
+  if (walk.has_group(place)) next_rows.load(rows, walk.group);
+  Sums<tiles> sums = {};
+  while (walk.chain < chains) {
+    const bool has_group = walk.has_group(place);
+    const LaneStream<bits> stream(next);
+    const RowFragments<tiles> now = next_rows;
+    const ChainWalk<chains, pairs> after = walk.next(place);
+    if (after.has_group(place)) {
+      next.load(words + static_cast<std::int64_t>(after.group) * bits * 32);
+      next_rows.load(rows, after.group);
+    }
+    if (has_group) multiply_group<bits, codebook, tiles>(stream, now, sums);
+    if (after.chain != walk.chain) {
+      put_sums<tiles>(planes + walk.chain * plane_size<tiles>, sums, half, false);
+      clear_sums<tiles>(sums);
+    }
+    walk = after;
+  }
+}
+
 // Shared memory of a block.
-template <int tiles, int input_warps, bool rotates>
+template <int tiles, int chains, bool rotates>
 struct ProductMemory {
-  static constexpr int plane = 8 * tiles * partial_stride;
-  __align__(16) float planes[input_warps * plane];
+  __align__(16) float planes[chains * plane_size<tiles>];
   __align__(16) float inbox[inbox_size<tiles>];
   float undo[8 * tiles];
   std::conditional_t<rotates, OwnRows, float> own;
@@ -97,13 +164,12 @@ __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const P
   }
 }
 
-template <int bits, Exl3Codebook codebook, int tiles, int input_warps, bool rotates>
-__global__ void __launch_bounds__(64 * input_warps, 8 / input_warps)
-    product_kernel(const __grid_constant__ ProductJob job) {
-  using Memory = ProductMemory<tiles, input_warps, rotates>;
+template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates>
+__global__ void __launch_bounds__(64 * pairs, 8 / pairs) product_kernel(const __grid_constant__ ProductJob job) {
+  using Memory = ProductMemory<tiles, chains, rotates>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Memory& memory = *reinterpret_cast<Memory*>(shared_bytes);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, half = warp % 2;
+  const int lane = threadIdx.x % 32, half = threadIdx.x / 32 % 2, pair = threadIdx.x / 64;
   const Place place = place_of(job, bits, codebook);
   if (place.part.rows == 0) {
     wait_for_earlier_kernels();  // who finishes before them would let the next kernel overtake them
@@ -112,28 +178,14 @@ __global__ void __launch_bounds__(64 * input_warps, 8 / input_warps)
   if (job.slices > 1) cluster_arrive();
 
   const uint4* words = words_of<bits>(place, job.inputs, half);
-  int group = place.first + warp / 2;
-  LanePieces<bits> next;
-  if (group < place.end) next.load(words + static_cast<std::int64_t>(group) * bits * 32);
+  const int group = place.first + pair;
+  LanePieces<bits> first = {};
+  if (group < place.end) first.load(words + static_cast<std::int64_t>(group) * bits * 32);
   const uint2 svh = load_scales(place.part.svh, place.block * exl3_block + 4 * lane);
   const RowPieces rows = prepare_rows<rotates>(job, place, memory);
-
-  Sums<tiles> sums = {};
-  RowFragments<tiles> next_rows;
-  if (group < place.end) next_rows.load(rows, group);
-  while (group < place.end) {
-    const LaneStream<bits> stream(next);
-    const RowFragments<tiles> now = next_rows;
-    group += input_warps;
-    if (group < place.end) {
-      next.load(words + static_cast<std::int64_t>(group) * bits * 32);
-      next_rows.load(rows, group);
-    }
-    multiply_group<bits, codebook, tiles>(stream, now, sums);
-  }
-  put_sums<tiles>(memory.planes + warp / 2 * Memory::plane, sums, half, false);
+  sum_chains<bits, codebook, tiles, chains, pairs>(place, words, rows, first, memory.planes);
   __syncthreads();
-  finish_block(job, place, {memory.planes, input_warps, Memory::plane, memory.undo, memory.inbox}, svh);
+  finish_block(job, place, {memory.planes, chains, plane_size<tiles>, memory.undo, memory.inbox}, svh);
 }
 
 }  // namespace tandem::gpu::cuda

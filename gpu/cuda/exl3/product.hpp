@@ -19,6 +19,9 @@ struct ProductJob {
   const Exl3Matrix* tables[2] = {};
   const Exl3Group* groups = nullptr;
   std::int32_t group_count = 0;
+  // Or, for product_uses.cuh, from tables[blockIdx.z] and uses.ids[blockIdx.y].
+  Exl3Uses uses;
+  std::int32_t row_stride = 0;  // fp16 values from row to row of a slice in shared memory
   Exl3Rows y[2];                // of the tables
   std::int32_t table_rows = 0;  // rotated rows of one table
   bool rotates = false;         // true: the kernel rotates rows of x itself; false: `rotated` holds them
@@ -32,6 +35,10 @@ struct ProductJob {
   std::int32_t column_blocks = 0;
   Exl3Codebook codebook = Exl3Codebook::mul1;
 };
+
+// Hadamard blocks of a slice that product_uses.cuh rotates, and uses of one launch.
+inline constexpr int use_blocks_max = 24, uses_max = 12;
+inline constexpr int use_rows_bytes_max = exl3_use_rows_max * (use_blocks_max * exl3_block + 32) * 2;
 
 // What a product kernel has room for when it rotates rows itself.
 inline constexpr int rotation_rows_max = 4;
@@ -58,7 +65,8 @@ struct ProductPart {
   const void* bias = nullptr;
   std::int32_t first = 0;  // among the rotated rows
   std::int32_t rows = 0;
-  std::int32_t row = 0;  // the first one's number among those of its member
+  std::int32_t row = 0;                      // the first one's number among those of its member
+  const std::int32_t* use_of_row = nullptr;  // where the rows are uses: which, in shared memory
 };
 
 cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);

@@ -4,6 +4,8 @@
 #include "gpu/cuda/exl3/product.cuh"
 #include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
+#include "gpu/cuda/exl3/product_uses.cuh"
+#include "gpu/cuda/exl3/split.hpp"
 
 namespace tandem::gpu::cuda {
 
@@ -17,12 +19,32 @@ inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& sh
   return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job);
 }
 
-template <int bits, Exl3Codebook codebook, int tiles, int input_warps, bool rotates>
+template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates>
 cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
-  static_assert(sizeof(ProductMemory<tiles, input_warps, rotates>) <= block_memory_max);
-  shape.threads = 64 * input_warps;
-  shape.shared_bytes = sizeof(ProductMemory<tiles, input_warps, rotates>);
-  return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, input_warps, rotates>, job);
+  static_assert(sizeof(ProductMemory<tiles, chains, rotates>) <= block_memory_max);
+  shape.threads = 64 * pairs;
+  shape.shared_bytes = sizeof(ProductMemory<tiles, chains, rotates>);
+  return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, chains, pairs, rotates>, job);
+}
+
+// Groups fill a card together: half the warps, each for two chains, wait less for their first words.
+template <int bits, Exl3Codebook codebook, int tiles, int chains>
+cudaError_t launch_rotated_rows(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if constexpr (chains == exl3_group_chains) {
+    constexpr int pairs = chains / 2;
+    if (job.groups != nullptr) return launch_few_rows<bits, codebook, tiles, chains, pairs, false>(stream, shape, job);
+  }
+  return launch_few_rows<bits, codebook, tiles, chains, chains, false>(stream, shape, job);
+}
+
+template <int bits>
+cudaError_t launch_uses(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  constexpr int chains = exl3_group_chains;
+  static_assert(sizeof(UsesMemory<chains>) + use_rows_bytes_max <= block_memory_max);
+  const auto rows = static_cast<std::size_t>(job.rows_most) * static_cast<std::size_t>(job.row_stride);
+  shape.threads = 64 * chains;
+  shape.shared_bytes = sizeof(UsesMemory<chains>) + rows * sizeof(__half);
+  return launch_with_memory(stream, shape, product_uses_kernel<bits, chains>, job);
 }
 
 template <int bits, Exl3Codebook codebook, int input_warps>
@@ -44,11 +66,9 @@ cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJo
 
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
-  if constexpr (input_warps > 2) {  // two warps: grouped launches only, whose rows are rotated before
-    if (job.rotates) return launch_few_rows<bits, codebook, 1, input_warps, true>(stream, shape, job);
-  }
-  if (job.rows_most <= 8) return launch_few_rows<bits, codebook, 1, input_warps, false>(stream, shape, job);
-  if (job.rows_most <= 16) return launch_few_rows<bits, codebook, 2, input_warps, false>(stream, shape, job);
+  if (job.rotates) return launch_few_rows<bits, codebook, 1, input_warps, input_warps, true>(stream, shape, job);
+  if (job.rows_most <= 8) return launch_rotated_rows<bits, codebook, 1, input_warps>(stream, shape, job);
+  if (job.rows_most <= 16) return launch_rotated_rows<bits, codebook, 2, input_warps>(stream, shape, job);
   return launch_many_rows<bits, codebook, input_warps>(stream, shape, job);
 }
 
@@ -68,9 +88,9 @@ cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, 
 // MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
 template <int bits>
 cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if (job.uses.ids != nullptr) return launch_uses<bits>(stream, shape, job);
   if (job.block_rows > 0) return launch_chunk_of_bits<bits>(stream, shape, job);
   if (job.codebook == Exl3Codebook::mul1) {
-    if (job.warps == 2) return launch_product<bits, Exl3Codebook::mul1, 2>(stream, shape, job);
     if (job.warps == 8) return launch_product<bits, Exl3Codebook::mul1, 8>(stream, shape, job);
     return launch_product<bits, Exl3Codebook::mul1, 4>(stream, shape, job);
   }

@@ -1,8 +1,9 @@
 // What the product kernels share: the mma step, the fixed order of sums, the way from sums to rows of y.
 //
-// Block    2 x `input_warps` warps: two 64-column halves of a 128-column block; the warps of a half take input groups
-//          in turn. The slices of the inputs are the blocks of a cluster.
-// Order    a sum runs over the groups of one warp ascending, then over the warps, then over the slices. All three
+// Block    pairs of warps: two 64-column halves of a 128-column block. A slice of the inputs is a few chains, which
+// take
+//          its groups in turn; a pair has a chain or two. The slices of the inputs are the blocks of a cluster.
+// Order    a sum runs over the groups of one chain ascending, then over the chains, then over the slices. All three
 //          depend on the shape of the matrix alone (split.hpp); how many rows there are changes nothing.
 // Sums     travel once: a block adds its warps' sums, undoes the slice's scale (a power of two) and writes each row
 //          into the shared memory of the block that owns it (row % slices). No locks, no partial sums in device memory.
@@ -70,7 +71,9 @@ __device__ __forceinline__ ProductPart first_rows_of(ProductPart part, std::int3
 // Stores four outputs of row `row` of the part.
 __device__ __forceinline__ void store_product(const ProductJob& job, const ProductPart& part, int row, int column,
                                               const float (&v)[4]) {
-  if (job.groups == nullptr) {
+  if (part.use_of_row != nullptr) {
+    store_four(job.y[blockIdx.z], part.use_of_row[row], column, v);
+  } else if (job.groups == nullptr) {
     store_four(job.members[blockIdx.y].y, part.row + row, column, v);
   } else {
     const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
@@ -78,13 +81,21 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
   }
 }
 
-__device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
+// Column block and slice of this block, the part still unknown.
+__device__ __forceinline__ Place place_of_slice(const ProductJob& job) {
   constexpr int groups_a_block = exl3_block / exl3_group;
   const int slice = static_cast<int>(blockIdx.x) % job.slices;
-  return {first_rows_of(part_of(job, static_cast<int>(blockIdx.y), bits, codebook), exl3_rows_max),
-          static_cast<int>(blockIdx.x) / job.slices, slice,
+  return {{},
+          static_cast<int>(blockIdx.x) / job.slices,
+          slice,
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice),
           groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice + 1)};
+}
+
+__device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
+  Place place = place_of_slice(job);
+  place.part = first_rows_of(part_of(job, static_cast<int>(blockIdx.y), bits, codebook), exl3_rows_max);
+  return place;
 }
 
 // This lane's piece 0 of input group 0 in the warp's 64 columns.
@@ -118,6 +129,18 @@ __device__ __forceinline__ void put_sums(float* plane, const Sums<tiles>& sums, 
         float* slot = plane + sum_place(tile, quad, half, c);
         *slot = add ? *slot + sums[quad][tile][c] : sums[quad][tile][c];
       }
+    }
+  }
+}
+
+template <int tiles>
+__device__ __forceinline__ void clear_sums(Sums<tiles>& sums) {
+#pragma unroll
+  for (int quad = 0; quad < 4; ++quad) {
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+      for (float& sum : sums[quad][tile]) sum = 0;
     }
   }
 }

@@ -32,10 +32,13 @@ inline Exl3Split exl3_split_of_set(const Exl3Shape& shape, int count) {
   return exl3_split_single(wide);
 }
 
+// Chains of a slice in grouped launches: a few matrices have a pair of warps for each, many have half of that.
+inline constexpr int exl3_group_chains = 4;
+
 inline Exl3Split exl3_split_of_groups(const Exl3Shape& shape) {
   constexpr int inputs_of_slice = 2560;
   const int slices = std::clamp(shape.inputs / inputs_of_slice, 1, exl3_slices_max);
-  return {slices, shape.codebook == Exl3Codebook::mul1 ? 2 : 4};
+  return {slices, exl3_group_chains};
 }
 
 }  // namespace tandem::gpu::cuda

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_six_row_step_needs_few_nodes_more_than_one_of_one_row) {
   const emulation::DryRun dry;
   const auto shard = full_size_shard();
   const std::int64_t one = nodes_of_steps(*shard, 1, 8), six = nodes_of_steps(*shard, 6, 8);
-  BOOST_TEST(six <= one + 400);
+  BOOST_TEST(six <= one + 500);  // experts of six rows are planned, gated and rotated by kernels of their own
   BOOST_TEST_MESSAGE("nodes at six rows: " << six << "; host " << micros_of_step(*shard, 6) << " us a step");
 }
 
