@@ -189,6 +189,8 @@ class Ops {
   // Runs what `body` issues. A backend may call it several times, start the whole as one, and keep that for when the
   // same comes again: a body that neither waits nor downloads is served best. Errors: those of `body`.
   virtual Result<void> run_as_one(const std::function<Result<void>()>& body) { return body(); }
+  // What was issued so far may start while the rest of a body of run_as_one is issued. Nothing is beside the stream.
+  virtual void cut() {}
 
   // Issues what `body` does, which a backend may run beside the operations that follow, until join(side). Until then
   // nobody else may write what it reads or touch what it writes. A body holds no other beside().

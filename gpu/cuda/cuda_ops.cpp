@@ -27,6 +27,7 @@ class CudaOps final : public Ops {
   Memory& memory() noexcept override { return context_.memory; }
   Result<void> wait() override { return context_.stream.wait(); }
   Result<void> run_as_one(const std::function<Result<void>()>& body) override { return context_.graphs.run(body); }
+  void cut() override { context_.graphs.cut(); }
   void beside(Side side, const std::function<void()>& body) override {
     context_.stream.enter_side(static_cast<int>(side));
     body();

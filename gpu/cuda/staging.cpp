@@ -105,7 +105,7 @@ void Staging::send_to(std::span<const std::byte> bytes, void* to) {
 void Staging::begin_step() {
   if (!stream_.is_sound()) return;
   stream_.check(cudaEventSynchronize(halves_[half_].is_free.get()), "waiting for a staging half");
-  step_used_ = 0;
+  step_used_ = step_sent_ = 0;
   is_too_much_ = false;
   is_collecting_ = true;
 }
@@ -116,8 +116,10 @@ bool Staging::end_step() noexcept {
 }
 
 void Staging::send_step() {
-  if (step_used_ == 0 || !stream_.is_sound()) return;
-  stream_.check(cudaMemcpyAsync(step_device_.get(), halves_[half_].pinned.get(), std::min(step_used_, step_bytes),
+  const std::size_t from = step_sent_, end = std::min(step_used_, step_bytes);
+  step_sent_ = end;
+  if (from >= end || !stream_.is_sound()) return;
+  stream_.check(cudaMemcpyAsync(step_device_.get() + from, halves_[half_].pinned.get() + from, end - from,
                                 cudaMemcpyHostToDevice, stream_.handle()),
                 "staging of a step");
 }

@@ -36,7 +36,10 @@ class Staging {
   void begin_step();
   // Returns false if the step had more bytes than a half.
   bool end_step() noexcept;
-  // Sends what the last step collected, before the step itself is launched; free_step() then follows the launch.
+  // Whether everything since begin_step() had room.
+  bool fits() const noexcept { return !is_too_much_; }
+  // Sends what the step has collected since the last call, before what reads it is launched; free_step() follows the
+  // last launch.
   void send_step();
   void free_step();
 
@@ -59,7 +62,7 @@ class Staging {
   StepHalf halves_[2];
   std::shared_ptr<std::byte> step_device_;
   int half_ = 0;
-  std::size_t step_used_ = 0;
+  std::size_t step_used_ = 0, step_sent_ = 0;
   bool is_collecting_ = false;
   bool is_too_much_ = false;
 };

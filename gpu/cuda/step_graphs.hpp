@@ -3,6 +3,10 @@
 // A step's operations are walked without launching anything, which fills the staging area and gives the step's
 // signature. A graph captured under that signature is then started with one call. A signature seen for the first time
 // runs operation by operation (workspaces may still grow), from the second time on it is captured.
+//
+// A body may cut its step into parts, each with a signature and a graph of its own: a part whose graph is known starts
+// while the rest is walked, so the device waits for the walk of the first part only. What was started is never issued
+// again: if a later part turns out to be new, the body runs once more in silence until it comes to that part.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +26,15 @@ class StepGraphs {
   StepGraphs(Stream& stream, Staging& staging) noexcept : stream_(stream), staging_(staging) {}
 
   // Runs what `body` issues; it may be called up to three times and must issue the same each time. A body that waits
-  // for the device runs operation by operation. Errors: those of `body`.
+  // for the device runs operation by operation from that part on. Errors: those of `body`.
   Result<void> run(const std::function<Result<void>()>& body);
+  // Ends a part of the step. Outside of run() it does nothing.
+  void cut();
 
   std::int64_t captured() const noexcept { return captured_; }
+  // Steps that were launches of graphs alone.
   std::int64_t started() const noexcept { return started_; }
-  // Kernels and copies of the graph started last.
+  // Kernels and copies of the last of them.
   std::int64_t nodes() const noexcept { return nodes_; }
 
  private:
@@ -37,14 +44,28 @@ class StepGraphs {
     std::int64_t last_use = 0;
     std::int64_t nodes = 0;
   };
+  Entry* find(const Signature& signature) noexcept;
   Entry& entry_of(const Signature& signature);
-  // Captures `body` into the entry of the walk's own signature. Returns null if that walk cannot be a graph.
-  Entry* capture(const std::function<Result<void>()>& body);
-  void start(Entry& entry);
+  // Walks or captures `body`. Returns what it returned; whether all of it can be graphs is is_whole_.
+  Result<void> walk(Walk kind, const std::function<Result<void>()>& body);
+  void begin_capture();
+  void end_part();
+  void keep_capture(const Signature& signature);
+  // Marks all parts as used. Returns whether those that have not started were seen before.
+  bool mark_parts();
+  // Runs the parts that have not started operation by operation.
+  Result<void> run_rest(const std::function<Result<void>()>& body);
+  void end_silence();
+  // Starts the parts that have not started and have graphs, in order, until one has none.
+  void start_parts();
+  void finish();
 
   Stream& stream_;
   Staging& staging_;
   std::vector<Entry> entries_;
+  std::vector<Signature> parts_;  // of the present walk
+  std::size_t started_parts_ = 0, silent_parts_ = 0;
+  bool is_whole_ = false;
   std::int64_t uses_ = 0, captured_ = 0, started_ = 0, nodes_ = 0;
 };
 

@@ -49,7 +49,7 @@ void Stream::fail(Error error) {
 }
 
 void Stream::order(cudaStream_t earlier, const Event& event, cudaStream_t later) {
-  if (!is_sound() || walk_ == Walk::listening) return;
+  if (!is_sound() || walk_ == Walk::listening || walk_ == Walk::silent) return;
   check(cudaEventRecord(event.get(), earlier), "order of streams");
   check(cudaStreamWaitEvent(later, event.get(), 0), "order of streams");
 }
@@ -89,9 +89,10 @@ void Stream::begin_walk(Walk walk) noexcept {
   signature_ = {};
 }
 
-std::optional<Signature> Stream::end_walk() noexcept {
-  walk_ = Walk::none;
-  return is_broken_ ? std::nullopt : std::optional(signature_);
+std::optional<Signature> Stream::take_signature() noexcept {
+  const auto taken = is_broken_ ? std::nullopt : std::optional(signature_);
+  signature_ = {};
+  return taken;
 }
 
 Result<void> Stream::wait() {

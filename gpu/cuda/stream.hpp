@@ -23,8 +23,8 @@
 
 namespace tandem::gpu::cuda {
 
-// What becomes of an operation.
-enum class Walk { none, listening, capturing };
+// What becomes of an operation: it launches, adds itself to the signature, does both for a capture, or nothing.
+enum class Walk { none, listening, capturing, silent };
 
 // Sees every operation that launches at once: for measurements.
 class LaunchObserver {
@@ -60,6 +60,7 @@ class Stream {
     if (!is_sound()) return;
     ++operations_;
     const bool twice = repeated_ != nullptr && std::strcmp(repeated_, what) == 0;
+    if (walk_ == Walk::silent) return;
     if (walk_ != Walk::none) {
       signature_.add(what);
       (signature_.add(arguments), ...);
@@ -89,8 +90,10 @@ class Stream {
   Result<void> wait();
 
   void begin_walk(Walk walk) noexcept;
-  // Returns the signature of the walk, or nothing if an operation wanted to wait.
-  std::optional<Signature> end_walk() noexcept;
+  // Returns the signature of the walk so far and begins another one, or nothing if an operation wanted to wait.
+  std::optional<Signature> take_signature() noexcept;
+  void end_walk() noexcept { walk_ = Walk::none; }
+  Walk walk() const noexcept { return walk_; }
   bool is_walking() const noexcept { return walk_ != Walk::none; }
 
  private:

@@ -35,11 +35,15 @@ struct LayerRange {
   int stored_source = -1;  // its entries of these rows are in the caches already
 };
 
+// Issuing these takes a device no longer than running one of them: the rest is issued while it works.
+constexpr int layers_ahead = 4;
+
 Result<void> run_layers(Stack& stack, LayerRange range, const EngramRequest& engram) {
   const ModelConfig& config = stack.step.config();
   for (int layer = range.first; layer < range.last; ++layer) {
     const LayerRole& role = config.roles[static_cast<std::size_t>(layer)];
     stack.step.scope = "layers." + std::to_string(layer) + ".";
+    if (layer == range.first + layers_ahead) stack.step.ops().cut();
     if (role.has_engram) {
       if (auto ok = engram_hook(stack.step, layer, engram, stack.residual.streams); !ok) return ok;
     }
