@@ -138,4 +138,31 @@ BOOST_AUTO_TEST_CASE(uploads_of_a_step_are_those_of_its_own_walk) {
   BOOST_TEST(use_of(**ops).graph_starts == 5);
 }
 
+// Both parts change a row in place, so a part that ran twice or not at all shows.
+BOOST_AUTO_TEST_CASE(parts_of_a_step_run_once_whatever_is_known_of_them) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(128);
+  const Tensor first = Tensor::f32(memory.as<float>(), 1, 16), second = Tensor::f32(memory.as<float>() + 16, 1, 16);
+  const std::vector<float> ones(32, 1.0F);
+  (*ops)->memory().upload(std::as_bytes(std::span(ones)), memory.data.get());
+  std::vector<float> expected(2, 1.0F), back(32);
+  for (const float factor : {3.0F, 3.0F, 3.0F, 5.0F, 5.0F, 5.0F, 3.0F}) {
+    const auto done = (*ops)->run_as_one([&]() -> Result<void> {
+      (*ops)->scale(first, 2, false);
+      (*ops)->cut();
+      (*ops)->scale(second, factor, false);
+      return {};
+    });
+    BOOST_TEST(done.has_value());
+    expected[0] *= 2;
+    expected[1] *= factor;
+    BOOST_TEST((*ops)->memory().download(memory.data.get(), std::as_writable_bytes(std::span(back))).has_value());
+    BOOST_TEST(back.front() == expected[0]);
+    BOOST_TEST(back.back() == expected[1]);
+  }
+  BOOST_TEST(use_of(**ops).graph_starts == 5, "all but the first step of each kind");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
