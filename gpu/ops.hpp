@@ -278,9 +278,6 @@ class Ops {
   virtual void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling,
                      Routing out) = 0;
   virtual void moe(const MoeCall& call) = 0;
-  // Begins what moe(call) does without the routing, which is not looked at yet: the shared expert, beside what follows.
-  // The next moe() is that call.
-  virtual void begin_moe(const MoeCall&) {}
 
   // S_s += sigmoid(copysign(sqrt(max(|z|, 1e-6)), z)) * value, z from the keys in kv [T, (C+1)*D]; rows with keep[t] ==
   // 0 unchanged.

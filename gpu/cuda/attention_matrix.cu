@@ -8,8 +8,7 @@
 // Order    attention_tile.cuh.
 // Bytes    528 a window key, 288 an entry: 0.2 MB at 640 keys; 64 KB of queries, 64 KB of results.
 // Shared   98 KB: the queries' last 64 channels stay in registers, and the weights take their place.
-// Limit    a tile's phases in turn, with two blocks a multiprocessor to hide them: at 2048 rows of 640 keys an H200
-//          fills 45 % of its issue slots and 42 % of its shared memory's cycles.
+// Limit    shared memory: 256 KB read for a tile's scores, 100 KB for its values.
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/attention_tile.cuh"
 #include "gpu/cuda/dependent.cuh"
@@ -59,8 +58,7 @@ __device__ int query_place(const Place& own) {
 __device__ void hold_queries(const Place& own, const unsigned char* weights, unsigned (&held)[held_steps][4]) {
   const int at = query_place(own);
 #pragma unroll
-  for (int step = 0; step < held_steps; ++step)
-    load_matrices(held[step], weights + (at ^ step_bits(score_steps - held_steps + step)));
+  for (int step = 0; step < held_steps; ++step) load_matrices(held[step], weights + (at ^ (step * 32)));
 }
 
 __device__ void score_keys(const Place& own, const unsigned char* queries, const unsigned (&held)[held_steps][4],
@@ -71,9 +69,9 @@ __device__ void score_keys(const Place& own, const unsigned char* queries, const
 #pragma unroll
   for (int step = 0; step < score_steps; ++step) {
     unsigned a[4], b[4];
-    load_matrices(b, keys + (key ^ step_bits(step)) + step / 4 * key_block * slab_row);
+    load_matrices(b, keys + (key ^ (step % 4 * 32)) + step / 4 * key_block * slab_row);
     if (step < score_steps - held_steps) {
-      load_matrices(a, queries + (query ^ step_bits(step)) + step / 4 * block_heads * slab_row);
+      load_matrices(a, queries + (query ^ (step % 4 * 32)) + step / 4 * block_heads * slab_row);
     } else {
       for (int i = 0; i < 4; ++i) a[i] = held[step % held_steps][i];
     }
@@ -135,7 +133,7 @@ __device__ void soften(const Place& own, int count, Scores& scores, Softmax& sof
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       auto* to = reinterpret_cast<unsigned*>(weights + slab_place(block_heads, head, own.group * 2 + n));
-      to[own.in_quad] = round_pair(scores[n][c], scores[n][c + 1]);
+      to[own.in_quad] = packed(round_to_bf16(scores[n][c]), round_to_bf16(scores[n][c + 1]));
     }
   }
 }
@@ -242,7 +240,7 @@ class NextRecord {
 };
 
 __global__ void __launch_bounds__(threads, 2) attend_matrix_kernel(AttendCall call, float scale) {
-  wait_for_earlier_kernels();  // and no early start of the next one, a product whose blocks would crowd
+  begin_dependent();
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ Shared shared;
   unsigned char *tile = memory, *queries = memory + key_bytes, *weights = queries + last_slab;

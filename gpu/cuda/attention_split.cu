@@ -3,7 +3,7 @@
 //   scores   s_t = (q . k_t) d^-0.5                               16 keys and 16 heads a block
 //   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   8 heads and 32 channels a block
 //
-// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 640 keys a row.
+// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 768 keys a row.
 // Work     a warp scores 8 keys in one of the two chains of a dot product. Every block of values repeats the softmax of
 //          its heads, a warp a head, and adds 8 channels a warp.
 // Order    attention_tile.cuh.
@@ -18,8 +18,8 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-constexpr std::int64_t heads_most = 512;  // rows * heads: with more, a block a row is faster
-constexpr int tiles_most = 10;            // of 64 keys
+constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block a row fills the device
+constexpr int tiles_most = 12;             // of 64 keys
 constexpr int threads = 256;
 
 // Positions and slots fit 32 bits, whose remainder is far cheaper.
@@ -58,10 +58,9 @@ __device__ void add_chain(const ScoreShared& shared, int eight, int chain, float
   for (int slab = 0; slab < score_steps / 4; ++slab) {
     unsigned b[4], low[4], high[4];
     const unsigned char* queries = shared.queries + slab * matrix_heads * slab_row;
-    const int bits = step_bits(4 * slab) ^ (chain * 32);
-    load_matrices(b, shared.keys + slab * score_keys * slab_row + (key ^ bits));
-    load_matrices(low, queries + (query ^ bits));
-    load_matrices(high, queries + (query ^ bits ^ 64));
+    load_matrices(b, shared.keys + slab * score_keys * slab_row + (key ^ (chain * 32)));
+    load_matrices(low, queries + (query ^ (chain * 32)));
+    load_matrices(high, queries + (query ^ (chain * 32 + 64)));
     multiply_add_bf16(sum, low, b[0], b[1]);
     multiply_add_bf16(sum, high, b[2], b[3]);
   }
@@ -109,7 +108,7 @@ constexpr int value_heads = 8;      // of a block: half a matrix tile, so that a
 constexpr int slice_channels = 32;  // of a block: 8 for each of its adding warps
 constexpr int slice_row = slice_channels * 2;
 constexpr int adding_warps = slice_channels / 8;
-constexpr int keys_of_thread = (tiles_most * key_block + threads - 1) / threads;
+constexpr int keys_of_thread = tiles_most * key_block / threads;
 
 struct ValueShared {
   float keep[tiles_most][value_heads];  // factor of the sums before the tile
@@ -146,29 +145,28 @@ __device__ void find_places(const KeySource& keys, const KeyFormats& formats, in
   }
 }
 
-// The thread's slices of 32 channels as bf16; rows behind the last key repeat it: they weigh nothing.
+// The thread's slices of 32 channels as bf16; zeros behind the last key.
 __device__ void load_slices(const KeySource& keys, const KeyFormats& formats, int total, unsigned char* slices) {
   if (total == 0) return;
   const std::byte* places[keys_of_thread];
   find_places(keys, formats, total, places);
-  constexpr int groups = slice_channels / 16;
-  RawGroup raw[keys_of_thread][groups];
+  RawChunk raw[keys_of_thread][slice_channels / 8];
+  const int first_chunk = static_cast<int>(blockIdx.z) * (slice_channels / 8);
   const auto format_of = [&](int t) { return t < keys.window_count ? formats.window : formats.entry; };
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
     const int t = min(static_cast<int>(threadIdx.x) + k * threads, total - 1);
 #pragma unroll
-    for (int i = 0; i < groups; ++i) {
-      raw[k][i] = load_group(format_of(t), places[k], static_cast<int>(blockIdx.z) * groups + i);
-    }
+    for (int c = 0; c < slice_channels / 8; ++c) raw[k][c] = load_chunk(format_of(t), places[k], first_chunk + c);
   }
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
-    const int row = static_cast<int>(threadIdx.x) + k * threads, t = min(row, total - 1);
-    if (row >= (total + key_block - 1) / key_block * key_block) continue;
+    const int t = static_cast<int>(threadIdx.x) + k * threads;
+    if (t >= (total + key_block - 1) / key_block * key_block) continue;
 #pragma unroll
-    for (int i = 0; i < groups; ++i) {
-      store_group(format_of(t), raw[k][i], slices + slice_place(row, 2 * i), slices + slice_place(row, 2 * i + 1));
+    for (int c = 0; c < slice_channels / 8; ++c) {
+      auto* to = reinterpret_cast<uint4*>(slices + slice_place(t, c));
+      *to = t < total ? decode_chunk(format_of(t), raw[k][c]) : uint4{};
     }
   }
 }
@@ -181,22 +179,11 @@ __device__ void load_scores(const AttendCall& call, int head, HeadScores& scores
   const float* from = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
-    const auto first = min(std::int64_t{b} * key_block, call.keys_most - key_block);
-    scores[b] = reinterpret_cast<const float2*>(from + first)[lane];
+    if (b * key_block < call.keys_most) scores[b] = reinterpret_cast<const float2*>(from + b * key_block)[lane];
   }
 }
 
-// Numbers in the order of the floats.
-__device__ unsigned ordered(float value) {
-  const unsigned bits = __float_as_uint(value);
-  return bits ^ (bits >> 31 != 0 ? 0xFFFFFFFFU : 0x80000000U);
-}
-__device__ float from_ordered(unsigned bits) {
-  return __uint_as_float(bits ^ (bits >> 31 != 0 ? 0x80000000U : 0xFFFFFFFFU));
-}
-
-// The largest score of each tile and those before it, in the tile's lane. No branches: what is done for one tile goes
-// on beside the others.
+// The largest score of each tile and those before it, in the tile's lane.
 __device__ float running_maxima(const HeadScores& scores, int total) {
   static_assert(tiles_most <= warp_size / 2);
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -204,15 +191,15 @@ __device__ float running_maxima(const HeadScores& scores, int total) {
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
     const int t = b * key_block + 2 * lane;
-    const float low = fmaxf(-FLT_MAX, t < total ? scores[b].x : -FLT_MAX);
-    const float own = fmaxf(low, t + 1 < total ? scores[b].y : -FLT_MAX);
-    const float tile = from_ordered(__reduce_max_sync(full_warp, ordered(own)));
-    most = lane == b ? tile : most;
+    if (b * key_block >= total) continue;
+    float own = t < total ? fmaxf(-FLT_MAX, scores[b].x) : -FLT_MAX;
+    if (t + 1 < total) own = fmaxf(own, scores[b].y);
+    for (int step = warp_size / 2; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(full_warp, own, step));
+    if (lane == b) most = own;
   }
-#pragma unroll
   for (int step = 1; step < tiles_most; step *= 2) {
     const float before = __shfl_up_sync(full_warp, most, step);
-    most = lane >= step ? fmaxf(most, before) : most;
+    if (lane >= step) most = fmaxf(most, before);
   }
   return most;
 }
@@ -227,31 +214,34 @@ __device__ float add_tile(float own) {
 }
 
 // One head's scores become weights [tile][8 heads][64 keys], as slabs. A tile needs the maxima before it and nothing
-// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile. Tiles
-// behind the last key weigh nothing: their factor is 1 and their sum 0.
-__device__ void soften(const HeadScores& scores, const AttendCall& call, int total, float sink, int head,
-                       ValueShared& shared, unsigned char* weights) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile.
+__device__ void soften(HeadScores& scores, int total, float sink, int head, ValueShared& shared,
+                       unsigned char* weights) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, tiles = (total + key_block - 1) / key_block;
   const float most = running_maxima(scores, total);
   const float before = __shfl_up_sync(full_warp, most, 1);
   const float keep = weight_of(lane == 0 ? -FLT_MAX : before, most);
-  if (lane < tiles_most) shared.keep[lane][head] = keep;
-  auto* to = reinterpret_cast<unsigned*>(weights + slab_place(value_heads, head, lane / 4)) + lane % 4;
-  float sums[tiles_most];
+  if (lane < tiles) shared.keep[lane][head] = keep;
+  float sum = 0;
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
+    if (b >= tiles) continue;
     const int t = b * key_block + 2 * lane;
     const float highest = __shfl_sync(full_warp, most, b);
     const float low = t < total ? weight_of(scores[b].x, highest) : 0.0F;
     const float high = t + 1 < total ? weight_of(scores[b].y, highest) : 0.0F;
-    sums[b] = add_tile(low + high);
-    if (b * key_block < call.keys_most) to[b * value_heads * slab_row / 4] = round_pair(low, high);
+    const float all = add_tile(low + high);
+    if (lane == b) sum = all;
+    auto* to =
+        reinterpret_cast<unsigned*>(weights + b * value_heads * slab_row + slab_place(value_heads, head, lane / 4));
+    to[lane % 4] = packed(round_to_bf16(low), round_to_bf16(high));
   }
-  float sum = 0;
-#pragma unroll
-  for (int b = 0; b < tiles_most; ++b) sum = sum * __shfl_sync(full_warp, keep, b) + sums[b];
-  const float last = __shfl_sync(full_warp, most, tiles_most - 1);
-  if (lane == 0) shared.factor[head] = end_factor(sum, sink, last);
+  float sum_of_all = 0;
+  for (int b = 0; b < tiles; ++b) {
+    sum_of_all = sum_of_all * __shfl_sync(full_warp, keep, b) + __shfl_sync(full_warp, sum, b);
+  }
+  const float last = __shfl_sync(full_warp, most, tiles > 0 ? tiles - 1 : 0);
+  if (lane == 0) shared.factor[head] = end_factor(sum_of_all, sink, last);
 }
 
 // Adds the values of all tiles to 8 heads and the warp's 8 channels; the other half of the matrix repeats the heads.
@@ -292,7 +282,7 @@ __global__ void __launch_bounds__(threads) add_values_kernel(AttendCall call) {
   const int first_head = static_cast<int>(blockIdx.y) * value_heads, own_head = min(first_head + warp, call.heads - 1);
   HeadScores scores;
   load_scores(call, own_head, scores);
-  soften(scores, call, total, call.sink[own_head], warp, shared, weights);
+  soften(scores, total, call.sink[own_head], warp, shared, weights);
   __syncthreads();
   if (warp >= adding_warps) return;
   float out[4] = {};

@@ -19,9 +19,6 @@ struct RouteWork {
   Tensor ids, weights;  // [T, k]
 };
 cudaError_t choose_experts(cudaStream_t stream, const RouteWork& work);
-// What choose_experts takes for many rows of up to 512 experts.
-bool is_choice_of_many(const RouteWork& work);
-cudaError_t choose_many(cudaStream_t stream, const RouteWork& work);
 
 // The matrices of one expert on the device.
 struct ExpertMatrices {

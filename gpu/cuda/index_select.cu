@@ -17,7 +17,7 @@ namespace {
 
 using namespace selection;
 
-__global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
+__global__ void __launch_bounds__(threads, 2) select_kernel(IndexWork work) {
   begin_dependent();
   __shared__ Shared shared;
   __shared__ Shortlist list;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(threads) select_kernel(IndexWork work) {
   if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
 }
 
-__global__ void __launch_bounds__(threads) publish_kernel(IndexWork work) {
+__global__ void __launch_bounds__(threads, 2) publish_kernel(IndexWork work) {
   begin_dependent();
   __shared__ Shared shared;
   __shared__ Shortlist list;

@@ -32,7 +32,7 @@ struct Choice {
 };
 
 struct Shared {
-  alignas(16) int counts[bins];
+  int counts[bins];
   int sums[warps];
   Choice choice;
   int remaining;
@@ -84,13 +84,37 @@ __device__ inline void count_keys(const unsigned (&keys)[per_thread], unsigned p
 // The same for all keys of the list.
 __device__ inline void count_bytes(const float* scores, std::int64_t n, unsigned prefix, int shift, Shared& shared) {
   clear_counts(shared);
-  const std::int64_t own_warp = threadIdx.x / warp_size * std::int64_t{warp_size * per_thread};
-  for (std::int64_t first = 0; first + own_warp < n; first += threads * per_thread) {
+  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
     unsigned keys[per_thread];
     load_keys(scores, n, first, keys);
     count_keys(keys, prefix, shift, shared);
   }
   __syncthreads();
+}
+
+// Puts the bin of the key that is number `remaining` from above into the threshold, and how many keys of that bin it
+// takes into `remaining`; 0 if there are fewer keys. One warp: lane l looks at eight bins, lane 0 at the highest.
+__device__ inline void find_bin(const int* counts, unsigned prefix, int shift, Shared& shared) {
+  constexpr int own_bins = bins / warp_size;
+  const int lane = threadIdx.x, first = bins - 1 - lane * own_bins, wanted = shared.remaining;
+  int own = 0;
+  for (int i = 0; i < own_bins; ++i) own += counts[first - i];
+  int until = own;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int other = __shfl_up_sync(full_warp, until, step);
+    if (lane >= step) until += other;
+  }
+  const int all = __shfl_sync(full_warp, until, warp_size - 1);
+  __syncwarp();  // all lanes have read what one of them changes
+  if (all < wanted) {
+    if (lane == 0) shared.remaining = 0;
+    return;
+  }
+  int left = wanted - (until - own), bin = first;
+  if (left <= 0 || left > own) return;
+  while (counts[bin] < left) left -= counts[bin--];
+  shared.remaining = left;
+  shared.choice.threshold = prefix | static_cast<unsigned>(bin) << shift;
 }
 
 // The sum of the lanes up to this one.
@@ -101,37 +125,6 @@ __device__ inline int scan_lanes(int value) {
     if (lane >= step) value += other;
   }
   return value;
-}
-
-// Puts the bin of the key that is number `remaining` from above into the threshold, and how many keys of that bin it
-// takes into `remaining`; 0 if there are fewer keys. One warp: lane l looks at eight bins, lane 0 at the highest.
-__device__ inline void find_bin(const int* counts, unsigned prefix, int shift, Shared& shared) {
-  constexpr int own_bins = bins / warp_size;
-  static_assert(own_bins == 8, "two words of four counts");
-  const int lane = threadIdx.x, lowest = bins - (lane + 1) * own_bins, wanted = shared.remaining;
-  const auto* words = reinterpret_cast<const int4*>(counts + lowest);
-  const int4 low = words[0], high = words[1];
-  const int falling[own_bins] = {high.w, high.z, high.y, high.x, low.w, low.z, low.y, low.x};
-  int own = 0;
-  for (const int count : falling) own += count;
-  const int until = scan_lanes(own), all = __shfl_sync(full_warp, until, warp_size - 1);
-  __syncwarp();  // all lanes have read what one of them changes
-  if (all < wanted) {
-    if (lane == 0) shared.remaining = 0;
-    return;
-  }
-  int left = wanted - (until - own);
-  if (left <= 0 || left > own) return;
-  bool is_found = false;
-#pragma unroll
-  for (int i = 0; i < own_bins; ++i) {
-    if (!is_found && falling[i] >= left) {
-      is_found = true;
-      shared.remaining = left;
-      shared.choice.threshold = prefix | static_cast<unsigned>(lowest + own_bins - 1 - i) << shift;
-    }
-    left -= falling[i];
-  }
 }
 
 // Returns the sum of `value` over the threads before this one; `total` gets the sum over all.
@@ -147,9 +140,9 @@ __device__ inline int scan(int value, Shared& shared, int& total) {
   return __shfl_sync(full_warp, sums - sum, warp) + until - value;
 }
 
-// How many exceeded the threshold, and how many equalled it, in the part of the list before this one.
+// How many were chosen, and how many equalled the threshold, in the part of the list before this one.
 struct Before {
-  int above = 0, ties = 0;
+  int taken = 0, ties = 0;
 };
 
 // Calls take(position among the chosen, index in this part) for every chosen index, ascending. Returns how many there
@@ -157,30 +150,31 @@ struct Before {
 template <class Take>
 __device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, Before before, Shared& shared,
                            const Take& take) {
-  constexpr int step = threads * per_thread, tie = 1 << 16;
-  static_assert(step < tie, "keys above the threshold and ties are counted in one number");
-  for (std::int64_t first = 0; first < n; first += step) {
+  int taken = before.taken, ties = before.ties;
+  for (std::int64_t first = 0; first < n; first += threads * per_thread) {
     const std::int64_t own = first + static_cast<std::int64_t>(threadIdx.x) * per_thread;
     unsigned keys[per_thread];
-    int counts = 0, total = 0;
+    int equal = 0, chosen = 0, total = 0;
     load_keys(scores, n, first, keys);
-    for (const unsigned key : keys) {
-      if (key != 0) counts += key > choice.threshold ? 1 : key == choice.threshold ? tie : 0;
+    for (int i = 0; i < per_thread; ++i) {
+      equal += keys[i] != 0 && keys[i] == choice.threshold ? 1 : 0;
     }
-    const int earlier = scan(counts, shared, total);
-    int above = before.above + earlier % tie, ties = before.ties + earlier / tie;
-    for (int i = 0; i < per_thread && counts != 0; ++i) {
-      const bool is_tie = keys[i] == choice.threshold && keys[i] != 0;
-      if (keys[i] > choice.threshold || (is_tie && ties < choice.ties)) {
-        take(above + (ties < choice.ties ? ties : choice.ties), static_cast<int>(own + i));
-      }
-      above += keys[i] > choice.threshold ? 1 : 0;
-      ties += is_tie ? 1 : 0;
+    int rank = ties + scan(equal, shared, total);
+    ties += total;
+    bool is_chosen[per_thread];
+    for (int i = 0; i < per_thread; ++i) {
+      const bool is_tie = keys[i] != 0 && keys[i] == choice.threshold;
+      is_chosen[i] = keys[i] > choice.threshold || (is_tie && rank < choice.ties);
+      rank += is_tie ? 1 : 0;
+      chosen += is_chosen[i] ? 1 : 0;
     }
-    before.above += total % tie;
-    before.ties += total / tie;
+    int position = taken + scan(chosen, shared, total);
+    taken += total;
+    for (int i = 0; i < per_thread; ++i) {
+      if (is_chosen[i]) take(position++, static_cast<int>(own + i));
+    }
   }
-  return before.above + (before.ties < choice.ties ? before.ties : choice.ties);
+  return taken;
 }
 
 }  // namespace tandem::gpu::cuda::selection

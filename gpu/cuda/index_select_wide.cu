@@ -21,9 +21,9 @@ constexpr int parts = 8;  // the portable size of a cluster
 // What the blocks of a row know of each other.
 struct Part {
   Shared shared;
-  alignas(16) int all[bins];  // counts of all parts
-  int above;                  // keys of this part above the threshold
-  int ties;                   // equal to it
+  int all[bins];  // counts of all parts
+  int above;      // keys of this part above the threshold
+  int ties;       // equal to it
 };
 
 // The same variable of block `rank`.
@@ -84,13 +84,13 @@ __device__ Choice find_wide_threshold(const float* scores, std::int64_t n, int k
   return {0, 0};
 }
 
-__device__ Before count_before(const Part& part, int rank) {
+__device__ Before count_before(const Part& part, const Choice& choice, int rank) {
   int above = 0, ties = 0;
   for (int other = 0; other < rank; ++other) {
     above += read_rank(&part.above, other);
     ties += read_rank(&part.ties, other);
   }
-  return {above, ties};
+  return {above + (ties < choice.ties ? ties : choice.ties), ties};
 }
 
 __global__ void __launch_bounds__(threads) select_wide_kernel(IndexWork work) {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(threads) select_wide_kernel(IndexWork work) {
   const float* scores = row.scores + first;
   const Choice choice = find_wide_threshold(scores, count, work.topk, part);
   meet();
-  const Before before = count_before(part, rank);
+  const Before before = count_before(part, choice, rank);
   const int taken = take_chosen(scores, count, choice, before, part.shared, [&](int position, int index) {
     row.selected[position] = static_cast<std::int32_t>(first) + index;
   });

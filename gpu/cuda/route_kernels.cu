@@ -64,7 +64,6 @@ __global__ void choose_kernel(RouteWork work) {
 
 cudaError_t choose_experts(cudaStream_t stream, const RouteWork& work) {
   if (work.products.cols > experts_max) return cudaErrorNotSupported;
-  if (is_choice_of_many(work)) return choose_many(stream, work);
   const auto threads = static_cast<int>((work.products.cols + warp_size - 1) / warp_size * warp_size);
   return launch_dependent(stream, {dim3(static_cast<unsigned>(work.products.rows)), threads, 1, 0}, choose_kernel,
                           work);

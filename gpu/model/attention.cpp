@@ -115,7 +115,6 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   const int head_dim = step.config().head_dim;
   const int heads = static_cast<int>(query.cols / head_dim);
   const Tensor out = step.workspace.f32(query.rows, query.cols);
-  if (step.beside_attention) step.beside_attention();
   attend_rotated(step, {query, rows, w.sink.data(), heads, head_dim, step.rounds(), out}, site.rope);
 
   // (A7) Each group of heads has its own low-rank matrix; Q8 never applies to it: the reference dequantises wo_a.

@@ -47,33 +47,27 @@ Result<void> run_block(StepContext& step, const BlockSite& site, Residual& resid
   step.show("stream_in", residual.streams, {rows, config.hc_mult, config.hidden});
   step.show("pre_in", residual.pre, {rows, config.hc_mult});
 
-  // Coefficients are needed by the expansion at the end of their site only. Those of the attention site are made beside
-  // the attention itself; the products in front of it want a device for themselves.
+  // Coefficients are needed by the expansion at the end of their site only.
   Ops& ops = step.ops();
-  const HcMix attention_mix = mhc_tensors(step, step.workspace.f32(rows, config.hc_mult));
-  bool is_mixed = false;
-  step.beside_attention = [&] {
-    if (is_mixed) return;
-    is_mixed = true;
-    ops.beside(Ops::Side::residual, [&] { ops.mhc_mix(residual.streams, weights.hc_attn, config, attention_mix); });
-  };
-  if (step.probe != nullptr) step.beside_attention();
+  HcMix attention_mix;
+  const Tensor own_pre = step.workspace.f32(rows, config.hc_mult);
+  ops.beside(Ops::Side::residual,
+             [&] { attention_mix = mhc_coefficients(step, residual.streams, weights.hc_attn, own_pre); });
   show_mix(step, "hc_attn_mix", residual.streams, weights.hc_attn);
   show_coefficients(step, "hc_attn_pre", "hc_attn_post", "hc_attn_comb", attention_mix);
   const Tensor attention_in =
       residual.has_input ? residual.input : mhc_input(step, residual.streams, residual.pre, weights.attn_norm);
   step.show("attn_in", attention_in, {rows, config.hidden});
   const auto attention_out = attention(attention_in);
-  step.beside_attention();
-  step.beside_attention = {};
   if (!attention_out) return attention_out.error();
   ops.join(Ops::Side::residual);
   const Tensor ffn_in = step.workspace.f32(rows, config.hidden);
   end_site(step, "attn_out", *attention_out, {residual.streams, attention_mix, &weights.ffn_norm, ffn_in});
 
   // What this site makes for the next one takes the place of what the attention site has used up.
-  const HcMix ffn_mix = mhc_tensors(step, residual.pre);
-  ops.beside(Ops::Side::residual, [&] { ops.mhc_mix(residual.streams, weights.hc_ffn, config, ffn_mix); });
+  HcMix ffn_mix;
+  ops.beside(Ops::Side::residual,
+             [&] { ffn_mix = mhc_coefficients(step, residual.streams, weights.hc_ffn, residual.pre); });
   show_mix(step, "hc_ffn_mix", residual.streams, weights.hc_ffn);
   show_coefficients(step, "hc_ffn_pre", "hc_ffn_post", "hc_ffn_comb", ffn_mix);
   step.show("ffn_in", ffn_in, {rows, config.hidden});

@@ -58,8 +58,9 @@ Residual embed(const StepContext& step);
 Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams);
 
 // --- mhc.cpp ---
-// (3) Memory for the coefficients of a site; those for the next site go to `pre`.
-HcMix mhc_tensors(const StepContext& step, const Tensor& pre);
+// (3) Coefficients of a site from the streams entering it; those for the next site go to `pre`.
+HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights,
+                       const Tensor& pre);
 // (4) RMSNorm of the streams collapsed with the mix of the *previous* site.
 Tensor mhc_input(const StepContext& step, const Tensor& streams, const Tensor& pre, const DenseF32& norm);
 

@@ -6,9 +6,13 @@
 
 namespace tandem::gpu {
 
-HcMix mhc_tensors(const StepContext& step, const Tensor& pre) {
+HcMix mhc_coefficients(const StepContext& step, const Tensor& streams, const HyperConnection& weights,
+                       const Tensor& pre) {
   const int mult = step.config().hc_mult;
-  return {pre, step.workspace.f32(pre.rows, mult), step.workspace.f32(pre.rows, mult * mult)};
+  const std::int64_t rows = streams.rows;
+  const HcMix mix{pre, step.workspace.f32(rows, mult), step.workspace.f32(rows, mult * mult)};
+  step.ops().mhc_mix(streams, weights, step.config(), mix);
+  return mix;
 }
 
 Tensor mhc_input(const StepContext& step, const Tensor& streams, const Tensor& pre, const DenseF32& norm) {

@@ -1,7 +1,6 @@
 // StepContext: what every block of one forward pass needs besides its tensors.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -19,9 +18,6 @@ struct StepContext {
   const RowBatch& rows;
   Probe* probe = nullptr;
   std::string scope;  // prefix of probed names, e.g. "layers.3."
-  // Issues what is best done beside the attention itself, which leaves most of a device free; may be called again.
-  // Empty if there is nothing.
-  std::function<void()> beside_attention = {};
 
   Ops& ops() const noexcept { return *model.ops; }
   const ModelConfig& config() const noexcept { return model.config; }

@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(many_rows_of_a_set_have_the_bits_of_each_alone) {
   check_set({640, 3, 65}, 84);
   check_set({5120, 2, 65}, 85);
   check_set({16384, 1, 64}, 86);
-  check_set({2176, 3, 793}, 87);  // three rows a block, one after the other; one in the last one
+  check_set({2560, 4, 515}, 87);  // three rows a block, one after the other; two in the last one
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_every_element_and_width_have_the_bits_of_each_alone) {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(many_rows_of_groups_have_the_bits_of_each_alone) {
   check_groups({128, 2, 70}, 90);
   check_groups({1152, 1, 71}, 91);
   check_groups({5120, 2, 66}, 92);
-  check_groups({2176, 2, 1585}, 93);  // three rows a block, one in the last one
+  check_groups({2560, 2, 1057}, 93);  // four rows a block, one in the last one
 }
 
 BOOST_AUTO_TEST_SUITE_END()

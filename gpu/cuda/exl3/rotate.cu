@@ -29,16 +29,8 @@ struct RotateJob {
 
   __device__ bool is_set() const { return matrix_of_row == nullptr; }
   __device__ const Exl3Rows& x_of(int part) const { return is_set() ? members[part].x : x; }
-  __device__ const void* suh_of(int part, int matrix) const {
-    return is_set() ? members[part].matrix.suh : tables[part][matrix].suh;
-  }
-  // Whether a part and the one after it have the same rows.
-  __device__ bool shares_x(int part) const {
-    if (is_set() && part + 1 < parts) {
-      const Exl3Rows &a = members[part].x, &b = members[part + 1].x;
-      return a.data == b.data && a.stride == b.stride && a.columns == b.columns && a.element == b.element;
-    }
-    return true;
+  __device__ const void* suh_of(int part, std::int64_t row) const {
+    return is_set() ? members[part].matrix.suh : tables[part][matrix_of_row[row]].suh;
   }
 };
 
@@ -67,120 +59,82 @@ __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_co
 }
 
 // Many rows: a block takes `near` rows at a time, 8 threads a Hadamard block of each, and `rounds` times as many one
-// after the other, for up to two parts: what is read of a row serves both, and the scales of a matrix stay as long as
-// its rows follow each other. The second-level cache is the nearest limit.
-constexpr int many_rows_least = 64, many_threads = 256, near_rows_most = 32, rounds_most = 8, near_parts = 2;
+// after the other. The next rows are read while the present ones are transformed, and the scales of a matrix stay as
+// long as its rows follow each other.
+constexpr int many_rows_least = 64, many_threads = 256, near_rows_most = 32, rounds_most = 8;
 constexpr int blocks_wanted = 528;  // four for each multiprocessor of a Hopper card
 
 struct ManyRows {
   int near = 1, rounds = 1;
 };
 
-// The largest magnitudes of the slices of some rows. Three in turn: a turn clears the one after it, which nobody has
-// read since the barrier before.
-struct LargestOfTurn {
+// The largest magnitudes of the slices of a round's rows. Three in turn: a round clears the one after it, which nobody
+// has read since the barrier before.
+struct LargestOfRound {
   std::uint32_t of[near_rows_most][exl3_slices_max];
 };
 
-// What a thread does in every round.
-struct ManyTask {
-  int member, near, column, slice;
-  bool is_team, is_first_of_slice;
-
-  __device__ ManyTask(const RotateJob& job, const ManyRows& many) {
-    const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
-    is_team = team < many.near * blocks;  // the others repeat the first one, without writes
-    const int block = is_team ? team % blocks : 0;
-    member = static_cast<int>(threadIdx.x) % rotation_team;
-    near = is_team ? team / blocks : 0;
-    column = block * exl3_block;
-    slice = slice_of_block(block, blocks, job.slices);
-    is_first_of_slice = block == exl3_slice_begin(job.inputs, job.slices, slice);
-  }
-};
-
-__device__ __forceinline__ void load_suh(const void* scales, const ManyTask& task, uint2 (&suh)[rotation_pieces]) {
-#pragma unroll
-  for (int j = 0; j < rotation_pieces; ++j) {
-    suh[j] = load_scales(scales, task.column + TeamBlock::column(j, task.member));
-  }
-}
-
-// Makes the values' scale known to the block and writes them. `place` is negative where there is no row.
-__device__ __forceinline__ void finish_turn(const RotateJob& job, const ManyTask& task, const TeamBlock& values,
-                                            LargestOfTurn& present, LargestOfTurn& cleared, std::int64_t place) {
-  const std::uint32_t most = values.largest();
-  if (task.member == 0) {
-    atomicMax(&present.of[task.near][task.slice], most);
-    cleared.of[task.near][task.slice] = 0;
-  }
-  __syncthreads();
-  const int exponent = scale_exponent(present.of[task.near][task.slice]);
-  values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + task.column, exponent, task.member,
-               place >= 0);
-  if (place >= 0 && task.member == 0 && task.is_first_of_slice) {
-    job.rotated.undo[place * exl3_slices_max + task.slice] = power_of_two(-exponent);
-  }
-}
-
-template <int threads_most, int blocks_least>
-__global__ void __launch_bounds__(threads_most, blocks_least)
+__global__ void __launch_bounds__(32 * warps_most)
     rotate_many_kernel(const __grid_constant__ RotateJob job, ManyRows many) {
   // No early start of the next kernel: blocks of a product would gather on the multiprocessors that become free first.
   wait_for_earlier_kernels();
-  __shared__ LargestOfTurn largest[3];
-  const ManyTask task(job, many);
+  __shared__ LargestOfRound largest[3];
+  const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
+  const int member = static_cast<int>(threadIdx.x) % rotation_team, part = blockIdx.y;
+  const bool is_team = team < many.near * blocks;
+  const int near = is_team ? team / blocks : 0, block = is_team ? team % blocks : 0;  // the others repeat the first
+  const int slice = slice_of_block(block, blocks, job.slices), column = block * exl3_block;
   const int first_row = static_cast<int>(blockIdx.x) * many.near * many.rounds;
   const int rounds = min(many.rounds, (job.rows - first_row + many.near - 1) / many.near);
-  const int first_part = static_cast<int>(blockIdx.y) * near_parts;
-  const bool shares_x = job.shares_x(first_part);
+  const auto row_of_round = [&](int round) { return min(first_row + round * many.near + near, job.rows - 1); };
+  const auto load_row = [&](int row, TeamBlock& values) {
+    values.load(job.x_of(part), job.source_of_row != nullptr ? job.source_of_row[row] : row, column, member);
+  };
   std::uint32_t* first_largest = &largest[0].of[0][0];
   for (int i = threadIdx.x; i < near_rows_most * exl3_slices_max; i += blockDim.x) first_largest[i] = 0;
   __syncthreads();
-  uint2 suh[near_parts][rotation_pieces];
-  int matrix = -1, turn = 0;
+  TeamBlock values, next;
+  load_row(row_of_round(0), next);
+  const void* scales = nullptr;
+  uint2 suh[rotation_pieces];
   for (int round = 0; round < rounds; ++round) {
-    const int wanted = first_row + round * many.near + task.near, row = min(wanted, job.rows - 1);
-    const bool is_row = task.is_team && wanted < job.rows;
-    if (const int own = job.is_set() ? 0 : job.matrix_of_row[row]; own != matrix) {
-      matrix = own;
+    const int row = row_of_round(round);
+    if (const void* own = job.suh_of(part, row); own != scales) {
+      scales = own;
 #pragma unroll
-      for (int p = 0; p < near_parts; ++p) {
-        if (first_part + p < job.parts) load_suh(job.suh_of(first_part + p, matrix), task, suh[p]);
-      }
+      for (int j = 0; j < rotation_pieces; ++j) suh[j] = load_scales(scales, column + TeamBlock::column(j, member));
     }
-    TeamBlock x;
-#pragma unroll
-    for (int p = 0; p < near_parts; ++p) {
-      const int part = first_part + p;
-      if (part >= job.parts) break;
-      const int source = job.source_of_row != nullptr ? job.source_of_row[row] : row;
-      if (p == 0 || !shares_x) x.load(job.x_of(part), source, task.column, task.member);
-      TeamBlock values = x;
-      values.scale(suh[p]);
-      values.transform(task.member);
-      finish_turn(job, task, values, largest[turn % 3], largest[(turn + 1) % 3],
-                  is_row ? static_cast<std::int64_t>(part) * job.rows + row : -1);
-      ++turn;
+    values = next;
+    if (round + 1 < rounds) load_row(row_of_round(round + 1), next);
+    values.scale(suh);
+    values.transform(member);
+    LargestOfRound &present = largest[round % 3], &cleared = largest[(round + 1) % 3];
+    const std::uint32_t most = values.largest();
+    if (member == 0) {
+      atomicMax(&present.of[near][slice], most);
+      cleared.of[near][slice] = 0;
+    }
+    __syncthreads();
+    const int exponent = scale_exponent(present.of[near][slice]);
+    const bool is_task = is_team && first_row + round * many.near + near < job.rows;
+    const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + row;
+    values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + column, exponent, member, is_task);
+    if (is_task && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
+      job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-exponent);
     }
   }
 }
 
 cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
-  const int row_threads = job.inputs / exl3_block * rotation_team, parts = (job.parts + near_parts - 1) / near_parts;
+  const int row_threads = job.inputs / exl3_block * rotation_team;
   ManyRows many;
   many.near = std::clamp(many_threads / row_threads, 1, near_rows_most);
-  many.rounds = std::clamp(job.rows * parts / (many.near * blocks_wanted), 1, rounds_most);
+  many.rounds = std::clamp(job.rows * job.parts / (many.near * blocks_wanted), 1, rounds_most);
   const int block_rows = many.near * many.rounds;
   LaunchShape shape;
-  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows), static_cast<unsigned>(parts));
+  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows), static_cast<unsigned>(job.parts));
   shape.threads = (many.near * row_threads + 31) / 32 * 32;
-  // A kernel for each number of registers that a thread can have.
-  constexpr int few_threads = 320, more_threads = 640;  // rows of 5,120 and 10,240
-  const auto kernel = shape.threads <= few_threads    ? rotate_many_kernel<few_threads, 2>
-                      : shape.threads <= more_threads ? rotate_many_kernel<more_threads, 1>
-                                                      : rotate_many_kernel<32 * warps_most, 1>;
-  return launch_dependent(stream, shape, kernel, job, many);
+  return launch_dependent(stream, shape, rotate_many_kernel, job, many);
 }
 
 cudaError_t launch(cudaStream_t stream, const RotateJob& job) {
