@@ -159,7 +159,9 @@ void lose_group(Self self, int exit_code, const std::string& reason) {
   stop_group(self, reason);
   if (state.is_stopping || state.is_fatal) return;
   if (is_first_start) return die(self, exit_code, reason);  // whoever ends the process says why
-  state.last_loss = {exit_code, reason};
+  // What a rank met itself explains more than what the others then missed.
+  if (exit_code >= exit_load_error || state.last_loss.exit_code < exit_load_error)
+    state.last_loss = {exit_code, reason};
   spdlog::warn("the ranks are lost: {}", reason);
   self->send(state.scheduler, ranks_down_atom::value, reason);
   set_state(self, NodeState::loading, "restoring the ranks: " + reason);
@@ -192,6 +194,7 @@ void on_rank_state(Self self, const RankState& report, const caf::actor& worker)
   state.board->update([&](RuntimeSnapshot& s) { s.engine = group->info; });
   set_state(self, NodeState::ready, "");
   state.delay = std::chrono::milliseconds{0};
+  state.last_loss = {};
   const gpu::EngineInfo info = group->info;
   self->send(state.scheduler, ranks_up_atom::value, std::move(*group));
   if (state.was_ready) spdlog::info("the ranks are back (run {})", state.roster.run_id());

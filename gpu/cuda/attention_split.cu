@@ -8,8 +8,7 @@
 //          its heads, a warp a head, and adds 8 channels a warp.
 // Order    attention_tile.cuh.
 // Bytes    a key's record twice in blocks of scores, a slice of it four times in blocks of values, from the
-// second-level
-//          cache.
+//          second-level cache.
 // Limit    loads in a row (row, entry, page, record) and the chain over 40 matrix instructions a channel: latency.
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/attention_tile.cuh"

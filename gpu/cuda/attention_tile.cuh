@@ -3,8 +3,8 @@
 //
 //   score    two chains of m16n8k16 over the channels, even and odd steps of 16, added at the end; times d^-0.5
 //   softmax  tiles of 64 keys from the row's own first key; the maximum so far, exps below it, their sum as a tree:
-//   keys
-//            2l and 2l + 1, then l xor 4, 1, 2, 8, 16; sums and values so far are scaled by e^(old - new maximum)
+//            keys 2l and 2l + 1, then l xor 4, 1, 2, 8, 16; sums and values so far are scaled by
+//            e^(old - new maximum)
 //   values   exps rounded to bf16, the chain over keys in steps of 16, ascending
 //   end      divided by sum + e^(sink - maximum), rounded, turned back, rounded
 //

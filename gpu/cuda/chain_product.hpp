@@ -18,7 +18,8 @@ struct ChainCall {
   Tensor squares;  // [rows, 1]: the sum of x^2 of every row; empty if it is not wanted
 };
 
-inline constexpr std::int64_t chain_rows_many = 32;  // from here on square sums are better made by themselves
+inline constexpr std::int64_t chain_rows_many =
+    32;  // from here on square sums are made by themselves, or by chain_tile
 
 // Whether chain_product takes these; the bits are those of `multiply`.
 bool is_chain(const Tensor& x, const Linear& weight);

@@ -1,8 +1,8 @@
 // Kernels that start while the one before them ends: half of what a step of a thousand small kernels waits for.
 //
-// Every kernel of the backend is launched by launch_dependent and begins with begin_dependent: its blocks may be placed
-// as soon as all blocks of the kernel before have begun, and wait there until its writes are visible. A kernel that
-// returned without waiting would let the next one overtake the one before.
+// Every kernel of a step is launched by launch_dependent: its blocks may be placed as soon as every block of the kernel
+// before has let it start, and it waits before it touches what earlier kernels write. Most do both at once, by
+// begin_dependent. No block may return without having waited: the next kernel would overtake the one before.
 #pragma once
 
 #include "gpu/cuda/exl3/cluster.cuh"

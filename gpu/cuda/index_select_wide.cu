@@ -2,9 +2,8 @@
 //
 // Shapes   n from wide_select_least on, k up to 2048; eight blocks a row.
 // Work     every block counts its part; the counts of all parts are added through the cluster's shared memory, and
-// every
-//          block finds the same bin. What a block must know of those before it (how many are chosen, how many equal the
-//          threshold) falls out of its own counts.
+//          every block finds the same bin. What a block must know of those before it (how many are chosen, how many
+//          equal the threshold) falls out of its own counts.
 // Order    integer counts only: the result is that of one block.
 // Bytes    5 * 4 n, an eighth of it a block.
 // Limit    memory, and some 20 us of barriers.

@@ -9,7 +9,7 @@ namespace {
 
 // Parts of steps: row counts, odd and even positions and a few context sizes; a graph of a thousand kernels holds about
 // a megabyte.
-constexpr std::size_t entries_most = 192;
+constexpr std::size_t entries_most = 128;
 
 }  // namespace
 

@@ -35,7 +35,7 @@ struct LayerRange {
   int stored_source = -1;  // its entries of these rows are in the caches already
 };
 
-// Issuing these takes a device no longer than running one of them: the rest is issued while it works.
+// The host issues these in less time than a device needs for one of them: the rest is issued while it works.
 constexpr int layers_ahead = 4;
 
 Result<void> run_layers(Stack& stack, LayerRange range, const EngramRequest& engram) {

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t communication_bytes = 256 * mib;
 
 // A CUDA context: the driver's own memory, module code of all kernels, local memory of the widest launch.
 inline constexpr std::uint64_t device_context_bytes = 640 * mib;
-// Captured steps: some 40 layers x 60 nodes of 1 KiB each, for every lane count and burst that occurs.
+// Captured parts of steps, at most 128 (step_graphs.cpp): some 40 layers x 35 nodes of 1 KiB each.
 inline constexpr std::uint64_t device_graphs_bytes = 192 * mib;
 // Staging areas: 32 MiB pinned and its device twin, two halves of 4 MiB for a step and their twin.
 inline constexpr std::uint64_t device_staging_bytes = 76 * mib;

@@ -23,7 +23,7 @@ struct FakeFabric {
   std::atomic<bool> exchanges = true;       // false: no exchange is ever issued
   std::atomic<bool> has_lost_peer = false;  // every group meets an error by itself
   std::atomic<bool> finalizes = true;
-  std::atomic<int> begun = 0, aborted = 0, destroyed = 0, finalized = 0, selected = 0;
+  std::atomic<int> begun = 0, aborted = 0, abort_ends = 0, destroyed = 0, finalized = 0, selected = 0;
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
@@ -99,6 +99,8 @@ class FakeNccl final : public NcclApi {
     ++fabric_.aborted;
     fabric_.changed.notify_all();
     fabric_.changed.wait(lock, [this] { return !fabric_.has_graphs; });
+    ++fabric_.abort_ends;
+    fabric_.changed.notify_all();
   }
 
  private:

@@ -303,6 +303,24 @@ BOOST_AUTO_TEST_CASE(a_group_that_does_not_come_to_rest_is_aborted_in_the_end) {
   BOOST_TEST(ranks.fabric.destroyed == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_group_that_the_library_never_frees_is_left_behind) {
+  NcclRanks ranks(1);
+  BOOST_REQUIRE(ranks.connect(patient_options()));
+  test::FakeFabric& fabric = ranks.fabric;
+  {
+    const std::lock_guard lock(fabric.mutex);
+    fabric.has_graphs = true;
+  }
+  ranks.members[0]->watch(true);
+  ranks.members[0].reset();  // comes back although the abort does not
+  BOOST_TEST(fabric.aborted == 1);
+  BOOST_TEST(fabric.abort_ends == 0);
+  std::unique_lock lock(fabric.mutex);
+  fabric.has_graphs = false;
+  fabric.changed.notify_all();
+  fabric.changed.wait(lock, [&] { return fabric.abort_ends == 1; });  // its thread still uses the fabric
+}
+
 BOOST_AUTO_TEST_CASE(room_of_the_wrong_size_is_refused_before_the_library_sees_it) {
   NcclRanks ranks(2);
   BOOST_REQUIRE(ranks.connect(patient_options()));

@@ -150,8 +150,8 @@ struct Exl3Uses {
   Exl3Gate gate;
 };
 
-// The same products as exl3_multiply_groups in one launch, for up to exl3_use_rows_max rows: row u of y belongs to use
-// u. Same bits.
+// The same products as exl3_multiply_groups in one launch, for up to exl3_use_rows_max rows and 12 uses
+// (exl3_accepts_uses says): row u of y belongs to use u. Same bits.
 inline constexpr int exl3_use_rows_max = 8;
 bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots);
 cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses,

@@ -32,13 +32,6 @@ __device__ __forceinline__ float power_of_two(float x) {
   return power;
 }
 
-// Two numbers rounded to bf16, the first in the lower half.
-__device__ __forceinline__ std::uint32_t round_pair(float low, float high) {
-  std::uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
 // The products of two pairs of bf16, subnormal numbers included.
 __device__ __forceinline__ std::uint32_t multiply_bf16(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product;

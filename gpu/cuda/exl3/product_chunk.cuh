@@ -6,9 +6,8 @@
 //          share of the next step's into A fragments in shared memory; its words are in registers before that, and
 //          cp.async brings rows two steps ahead.
 // Order    the other kernels give the chains of a slice to warps and the slices to blocks. Here every warp walks
-// through
-//          all of them in turn, and what those add at the end is added in between: `sums` is the chain, `plane` the
-//          chains of the slice before it, `totals` (shared memory, places of its own) the slices before. The matrix
+//          through all of them in turn, and what those add at the end is added in between: `sums` is the chain, `plane`
+//          the chains of the slice before it, `totals` (shared memory, places of its own) the slices before. The matrix
 //          instruction gets the same operands in the same order, outputs as its rows.
 // Bytes    words: inputs * outputs * K / 8 for every 128 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
 //          from the second-level cache; y once. 148 KB of shared memory a block, 90 KB one of 64 rows.

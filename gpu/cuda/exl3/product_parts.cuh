@@ -1,8 +1,7 @@
 // What the product kernels share: the mma step, the fixed order of sums, the way from sums to rows of y.
 //
 // Block    pairs of warps: two 64-column halves of a 128-column block. A slice of the inputs is a few chains, which
-// take
-//          its groups in turn; a pair has a chain or two. The slices of the inputs are the blocks of a cluster.
+//          take its groups in turn; a pair has a chain or two. The slices of the inputs are the blocks of a cluster.
 // Order    a sum runs over the groups of one chain ascending, then over the chains, then over the slices. All three
 //          depend on the shape of the matrix alone (split.hpp); how many rows there are changes nothing.
 // Sums     travel once: a block adds its warps' sums, undoes the slice's scale (a power of two) and writes each row

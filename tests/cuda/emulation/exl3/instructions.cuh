@@ -46,11 +46,6 @@ inline float power_of_two(float x) {
   return x < -126.0F ? 0.0F : std::exp2(x);
 }
 
-inline std::uint32_t round_pair(float low, float high) {
-  const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(round_to_bf16(value)); };
-  return bits(low) >> 16 | (bits(high) & 0xFFFF0000U);
-}
-
 inline std::uint32_t multiply_bf16(std::uint32_t a, std::uint32_t b) {
   const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
   const std::uint32_t low = float_to_bf16(value(a << 16) * value(b << 16));
