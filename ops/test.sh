@@ -43,10 +43,20 @@ run_preset() {
   run_tests "$preset" "$@"
 }
 
-# Compiles the CUDA backend, kernels and all, for one architecture; without nvcc it is left out, with a message.
+# The version of the nvcc that cmake/Cuda.cmake takes, e.g. 13; nothing without one.
+nvcc_major() {
+  local nvcc=${CUDACXX:-/usr/local/cuda/bin/nvcc}
+  [ -x "$nvcc" ] || nvcc=$(command -v nvcc) || return 0
+  "$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p'
+}
+
+# Compiles the CUDA backend, kernels and all, for one architecture; without a new enough nvcc it is left out, with a
+# message.
 compile_cuda() {
-  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
-    say "the CUDA backend is not compiled: there is no nvcc"
+  local major
+  major=$(nvcc_major)
+  if [ "${major:-0}" -lt 13 ]; then
+    say "the CUDA backend is not compiled: it takes nvcc 13 or newer, here is ${major:-none}"
     return 0
   fi
   local begun_s=$SECONDS

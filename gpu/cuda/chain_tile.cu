@@ -105,25 +105,20 @@ template <int count>
 __device__ __forceinline__ void load_near(const float* from, float (&to)[count]) {
   if constexpr (count == 1) {
     to[0] = *from;
-  } else if constexpr (count == 2) {
+  } else {
+    static_assert(count == 2);
     const float2 two = *reinterpret_cast<const float2*>(from);
     to[0] = two.x, to[1] = two.y;
-  } else {
-    const float4 four = *reinterpret_cast<const float4*>(from);
-    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
   }
 }
 template <int count>
 __device__ __forceinline__ void load_near(const std::uint16_t* from, float (&to)[count]) {
   if constexpr (count == 1) {
     to[0] = bf16_to_float(*from);
-  } else if constexpr (count == 2) {
+  } else {
+    static_assert(count == 2);
     const std::uint32_t two = *reinterpret_cast<const std::uint32_t*>(from);
     to[0] = __uint_as_float(two << 16), to[1] = __uint_as_float(two & 0xFFFF0000U);
-  } else {
-    const uint2 four = *reinterpret_cast<const uint2*>(from);
-    to[0] = __uint_as_float(four.x << 16), to[1] = __uint_as_float(four.x & 0xFFFF0000U);
-    to[2] = __uint_as_float(four.y << 16), to[3] = __uint_as_float(four.y & 0xFFFF0000U);
   }
 }
 
@@ -220,7 +215,6 @@ struct TileSums {
   static __device__ __forceinline__ float add_own(const float (&own)[Form::own_lanes]) {
     if constexpr (Form::own_lanes == 1) return own[0];
     if constexpr (Form::own_lanes == 2) return own[0] + own[1];
-    if constexpr (Form::own_lanes == 4) return (own[0] + own[2]) + (own[1] + own[3]);
   }
   static __device__ __forceinline__ float add_team(const float (&own)[Form::own_lanes]) {
     float all[Form::own_lanes];

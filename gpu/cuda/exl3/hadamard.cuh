@@ -7,12 +7,17 @@ namespace tandem::gpu::cuda {
 
 inline constexpr float hadamard_scale = 0.08838834764831845f;  // 1 / sqrt(128)
 
-__device__ __forceinline__ void hadamard_128(float (&v)[4], int lane) {
+// The two stages inside a thread that holds four neighbours.
+__device__ __forceinline__ void hadamard_4(float (&v)[4]) {
   const float a = v[0] + v[1], b = v[0] - v[1], c = v[2] + v[3], d = v[2] - v[3];
   v[0] = a + c;
   v[1] = b + d;
   v[2] = a - c;
   v[3] = b - d;
+}
+
+__device__ __forceinline__ void hadamard_128(float (&v)[4], int lane) {
+  hadamard_4(v);
 #pragma unroll
   for (int width = 1; width < 32; width *= 2) {
     const bool upper = (lane & width) != 0;

@@ -103,7 +103,7 @@ __device__ __forceinline__ void sum_chains(const Place& place, const uint4* word
   if constexpr (chains == pairs) {
     Sums<tiles> sums = {};
     sum_chain<bits, codebook, tiles, chains>(place, words, rows, next, sums);
-    return put_sums<tiles>(planes + pair * plane_size<tiles>, sums, half, false);
+    return put_sums(planes + pair * plane_size<tiles>, sums, 0, half, false);
   }
   ChainWalk<chains, pairs> walk{pair, place.first + pair};
   RowFragments<tiles> next_rows;
@@ -120,7 +120,7 @@ __device__ __forceinline__ void sum_chains(const Place& place, const uint4* word
     }
     if (has_group) multiply_group<bits, codebook, tiles>(stream, now, sums);
     if (after.chain != walk.chain) {
-      put_sums<tiles>(planes + walk.chain * plane_size<tiles>, sums, half, false);
+      put_sums(planes + walk.chain * plane_size<tiles>, sums, 0, half, false);
       clear_sums<tiles>(sums);
     }
     walk = after;

@@ -91,21 +91,6 @@ __device__ __forceinline__ void multiply_group(const HalfStream<bits>& stream, c
   }
 }
 
-template <int tiles>
-__device__ __forceinline__ void put_pair(float* plane, const PairSums<tiles>& sums, const WarpRole& role, bool add) {
-#pragma unroll
-  for (int quad = 0; quad < 2; ++quad) {
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        float* slot = plane + sum_place(tile, 2 * role.pair + quad, role.half, c);
-        *slot = add ? *slot + sums[quad][tile][c] : sums[quad][tile][c];
-      }
-    }
-  }
-}
-
 // Shared memory of a block. The inbox takes the place of the stages, so other blocks may write only after this one has
 // arrived at the cluster's barrier behind its last stage.
 template <int block_warps>
@@ -165,7 +150,7 @@ __device__ __forceinline__ void sum_slice(const ProductJob& job, const Place& pl
     PairSums<tiles> sums = {};
     sum_round<bits, codebook, tiles, input_warps, block_warps>(job, place, round, memory, sums);
     for (int i = 0; i < block_warps; ++i) {
-      if (role.turn == i) put_pair<tiles>(memory.plane, sums, role, round + i > 0);
+      if (role.turn == i) put_sums(memory.plane, sums, 2 * role.pair, role.half, round + i > 0);
       __syncthreads();
     }
   }

@@ -117,15 +117,17 @@ __device__ __forceinline__ int sum_place(int tile, int quad, int half, int c) {
   return (8 * tile + 2 * p + c % 2) * partial_stride + quad * 32 + c / 2 * 16 + half * 8 + g;
 }
 
-template <int tiles>
-__device__ __forceinline__ void put_sums(float* plane, const Sums<tiles>& sums, int half, bool add) {
+// Writes, or adds, the sums of column quads `first` .. `first + quads - 1` of a half.
+template <int quads, int tiles>
+__device__ __forceinline__ void put_sums(float* plane, const float (&sums)[quads][tiles][4], int first, int half,
+                                         bool add) {
 #pragma unroll
-  for (int quad = 0; quad < 4; ++quad) {
+  for (int quad = 0; quad < quads; ++quad) {
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        float* slot = plane + sum_place(tile, quad, half, c);
+        float* slot = plane + sum_place(tile, first + quad, half, c);
         *slot = add ? *slot + sums[quad][tile][c] : sums[quad][tile][c];
       }
     }

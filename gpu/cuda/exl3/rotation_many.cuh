@@ -39,13 +39,7 @@ struct TeamBlock {
   // (a, b) -> (a + b, a - b) for distances 1, 2 | 4, 8, 16 between threads | 32, 64; without hadamard_scale.
   __device__ __forceinline__ void transform(int member) {
 #pragma unroll
-    for (auto& four : v) {
-      const float a = four[0] + four[1], b = four[0] - four[1], c = four[2] + four[3], d = four[2] - four[3];
-      four[0] = a + c;
-      four[1] = b + d;
-      four[2] = a - c;
-      four[3] = b - d;
-    }
+    for (auto& four : v) hadamard_4(four);
 #pragma unroll
     for (int width = 1; width < rotation_team; width *= 2) {
       const float sign = (member & width) != 0 ? -1.0f : 1.0f;  // a product with it is exact: one rounding, as before
