@@ -1,12 +1,14 @@
 // One background thread, a queue of tickets in order, a cache in front of each store.
 //
 // A ticket is queued, being read, done, or gone; wait() and drop() end it. All of that lives under one mutex; stores
-// and caches are touched by the background thread alone, outside the mutex.
+// and caches are touched by the background thread alone, outside the mutex. A side that spins watches a count of the
+// other side's events outside the mutex and decides nothing by it: what it finds under the mutex afterwards does.
 #include "engram/reader.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -14,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "engram/row_cache.hpp"
 
@@ -89,6 +92,49 @@ Result<Rows> try_fetch(Table& table, std::span<const RowId> ids, Account& accoun
   }
 }
 
+// Lets the other thread of this core go first for an instant.
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // some 20 ns; `yield` does nothing on cores with one thread
+#endif
+}
+
+// Spins as long as it pays: a thread that was taken off its core meanwhile has found a busy machine, where spinning
+// only keeps the other side from running, and nobody spins for a second.
+class Spinner {
+ public:
+  // Watches a count of events until it is another than `seen`, the time is over, or the machine is busy.
+  void watch(const std::atomic<std::uint64_t>& events, std::uint64_t seen, Clock::time_point end) noexcept {
+    for (auto now = Clock::now(); events.load(std::memory_order_acquire) == seen && now < end;) {
+      for (int i = 0; i < 8; ++i) relax();
+      const auto before = std::exchange(now, Clock::now());
+      if (now - before < off_the_core) continue;
+      rest_until_.store((now + rest).time_since_epoch(), std::memory_order_relaxed);
+      return;
+    }
+  }
+  bool is_worth_it() const noexcept {
+    return Clock::now().time_since_epoch() >= rest_until_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds off_the_core{100};  // interrupts are shorter, time slices longer
+  static constexpr std::chrono::seconds rest{1};
+  std::atomic<Clock::duration> rest_until_{Clock::duration::min()};
+};
+
+// Takes the lock of a section that is over in an instant; who spins elsewhere does not go to sleep for it either.
+void acquire(std::unique_lock<std::mutex>& lock, const SpinLimits& spin) {
+  const int tries = spin.waiting_caller.count() > 0 ? 200 : 0;
+  for (int i = 0; i < tries; ++i) {
+    if (lock.try_lock()) return;
+    relax();
+  }
+  lock.lock();
+}
+
 Error no_ticket(Ticket ticket) {
   return {ErrorCode::invalid_argument, "Engram reader", fmt::format("ticket {}", static_cast<std::uint64_t>(ticket)),
           "a ticket that was neither waited for nor dropped"};
@@ -109,7 +155,8 @@ class Reader::State {
   const std::vector<Table>& tables() const noexcept { return tables_; }
 
   Result<Ticket> prefetch(std::size_t table, std::vector<RowId> ids) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    acquire(lock, options_.spin);
     if (table >= tables_.size()) {
       return Error{ErrorCode::invalid_argument, "Engram reader", fmt::format("table {}", table),
                    fmt::format("below {}", tables_.size())};
@@ -124,18 +171,27 @@ class Reader::State {
     const std::size_t rows = ids.size();
     jobs_.emplace(ticket, Job{table, rows, std::move(ids), std::nullopt});
     queue_.push_back(ticket);
+    asked_.fetch_add(1, std::memory_order_release);
     has_work_.notify_one();
     return ticket;
   }
 
   Result<Rows> wait(Ticket ticket, std::chrono::milliseconds timeout) {
     const auto started = Clock::now();
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    acquire(lock, options_.spin);
     const auto is_settled = [&] {
       const auto job = jobs_.find(ticket);
       return job == jobs_.end() || job->second.rows.has_value();
     };
-    const bool settled = is_done_.wait_for(lock, timeout, is_settled);
+    const auto spin_end = started + std::min<Clock::duration>(options_.spin.waiting_caller, timeout);
+    while (!is_settled() && Clock::now() < spin_end && spinner_.is_worth_it()) {
+      const std::uint64_t seen = ended_.load(std::memory_order_relaxed);
+      lock.unlock();
+      spinner_.watch(ended_, seen, spin_end);
+      acquire(lock, options_.spin);
+    }
+    const bool settled = is_done_.wait_until(lock, started + timeout, is_settled);
     stats_.waiting += Clock::now() - started;
     const auto job = jobs_.find(ticket);
     if (job == jobs_.end()) return no_ticket(ticket);
@@ -150,7 +206,7 @@ class Reader::State {
   void drop(Ticket ticket) noexcept {
     const std::lock_guard lock(mutex_);
     if (const auto job = jobs_.find(ticket); job != jobs_.end()) forget(job);
-    is_done_.notify_all();
+    announce_end();
   }
 
   ReaderStats stats() const {
@@ -172,9 +228,20 @@ class Reader::State {
     jobs_.erase(job);
   }
 
+  // Returns whether there is a ticket to read; false: the reader is to end.
+  bool await_ticket(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
+    if (queue_.empty() && options_.spin.idle_reader.count() > 0 && spinner_.is_worth_it()) {
+      const std::uint64_t seen = asked_.load(std::memory_order_relaxed);
+      lock.unlock();
+      spinner_.watch(asked_, seen, Clock::now() + options_.spin.idle_reader);
+      acquire(lock, options_.spin);
+    }
+    return has_work_.wait(lock, stop, [this] { return !queue_.empty(); });
+  }
+
   void work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (has_work_.wait(lock, stop, [this] { return !queue_.empty(); })) {
+    while (await_ticket(lock, stop)) {
       if (stop.stop_requested()) return;
       const Ticket ticket = queue_.front();
       queue_.pop_front();
@@ -185,7 +252,7 @@ class Reader::State {
       lock.unlock();
       Account account;
       Result<Rows> rows = try_fetch(tables_[table], ids, account);
-      lock.lock();
+      acquire(lock, options_.spin);
       settle(ticket, std::move(rows), account);
     }
   }
@@ -197,6 +264,11 @@ class Reader::State {
     stats_.reading += account.reading;
     stats_.failures += rows ? 0 : 1;
     if (const auto job = jobs_.find(ticket); job != jobs_.end()) job->second.rows = std::move(rows);
+    announce_end();
+  }
+
+  void announce_end() noexcept {
+    ended_.fetch_add(1, std::memory_order_release);
     is_done_.notify_all();
   }
 
@@ -210,8 +282,19 @@ class Reader::State {
   std::size_t rows_pending_ = 0;
   std::uint64_t next_ticket_ = 1;
   ReaderStats stats_;
+  // Counts of events, changed under the mutex, watched without it.
+  std::atomic<std::uint64_t> asked_{0};  // tickets asked for
+  std::atomic<std::uint64_t> ended_{0};  // tickets read or dropped
+  Spinner spinner_;
   std::jthread thread_;  // last: stops before what it uses is gone
 };
+
+SpinLimits affordable_spin(unsigned cores) noexcept {
+  using std::chrono::microseconds;
+  constexpr unsigned enough_cores = 8;
+  if (cores < enough_cores) return {};
+  return {microseconds{100}, microseconds{1'500}};
+}
 
 Reader::Reader(std::vector<std::unique_ptr<RowStore>> tables, ReaderOptions options)
     : state_(std::make_unique<State>(std::move(tables), options)) {}

@@ -3,12 +3,16 @@
 // Row numbers depend on token ids only: a caller asks for rows as soon as it knows the tokens and collects them when
 // the layer runs. One thread reads the tickets in the order of prefetch(); an optional cache of recent rows sits before
 // the stores. Cached or not, rows are the same bytes: a row never changes.
+//
+// Handing a ticket over and its rows back wakes a sleeping thread twice, which takes as long as several reads. Where
+// cores are many, both sides look for each other's news for a short while before they sleep.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "engram/row_store.hpp"
@@ -18,9 +22,21 @@ namespace tandem::engram {
 // Names one prefetch() until it is waited for or dropped.
 enum class Ticket : std::uint64_t {};
 
+// How long each side keeps a core busy before it sleeps; 0: it sleeps at once.
+struct SpinLimits {
+  std::chrono::microseconds idle_reader{0};  // the thread behind a ticket, for the next one
+  std::chrono::microseconds waiting_caller{
+      0};  // wait(), for its rows: worth it up to the time of a decoding step's reads
+};
+
+// Returns limits that a machine of so many cores can afford: nothing below 8, where a spinning thread takes the core
+// that the other one needs.
+SpinLimits affordable_spin(unsigned cores) noexcept;
+
 struct ReaderOptions {
   std::size_t rows_pending_max = 1 << 20;  // rows asked for and not yet collected; more are refused (264 B each)
   std::size_t cache_rows = 65'536;         // recent rows kept for each table; 0 = no cache
+  SpinLimits spin = affordable_spin(std::thread::hardware_concurrency());
 };
 
 // Rows of one ticket in the order of its ids: codes [n][head_dim], scales [n][head_dim/32].

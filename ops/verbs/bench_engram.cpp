@@ -24,6 +24,7 @@ struct Arguments {
   int step_rows = 48;
   int rounds = 5;
   int milliseconds = 2000;
+  std::string spin = "auto";
   bool json = false;
 };
 
@@ -107,8 +108,7 @@ class Bench {
       if (!store) return store.error();
       std::vector<std::unique_ptr<engram::RowStore>> stores;
       stores.push_back(std::move(*store));
-      readers_[packed ? 0 : 1] =
-          std::make_unique<engram::Reader>(std::move(stores), engram::ReaderOptions{.cache_rows = 0});
+      readers_[packed ? 0 : 1] = std::make_unique<engram::Reader>(std::move(stores), reader_options());
     }
     std::vector<Series> all = series(direct);
     if (!direct) {
@@ -121,6 +121,14 @@ class Bench {
     }
     print(all, direct, storage->engine().name());
     return {};
+  }
+
+  engram::ReaderOptions reader_options() const {
+    engram::ReaderOptions options;
+    options.cache_rows = 0;
+    constexpr unsigned many = 64;
+    if (arguments_.spin != "auto") options.spin = engram::affordable_spin(arguments_.spin == "on" ? many : 1);
+    return options;
   }
 
   static Result<void> run_round(std::vector<Series>& all, unsigned seed, bool is_kept) {
@@ -238,6 +246,10 @@ void add_bench_engram(CLI::App& bench_verb, Run& run) {
   verb->add_option("--rounds", arguments->rounds, "repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--ms", arguments->milliseconds, "length of one measurement")
       ->check(CLI::Range(10, 600'000))
+      ->capture_default_str();
+  verb->add_option("--spin", arguments->spin,
+                   "look for news before sleeping: as serving does on this machine, or forced")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON object a line");
   verb->callback([arguments, &run] { run = [arguments] { return bench(*arguments); }; });

@@ -2,6 +2,7 @@
 // arrive.
 #include "engram/reader.hpp"
 
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <cstring>
@@ -145,6 +146,61 @@ BOOST_AUTO_TEST_CASE(a_bulk_read_does_not_displace_the_cached_rows) {
   check_rows_of(s.reader->wait(*s.reader->prefetch(0, ids_of(bulk)), soon), bulk);
   check_rows_of(s.reader->wait(*s.reader->prefetch(0, ids_of({1, 2, 3})), soon), {1, 2, 3});
   BOOST_TEST(s.reader->stats().cache_hits == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(only_machines_with_many_cores_spin) {
+  for (const unsigned cores : {0U, 1U, 2U, 7U}) {
+    BOOST_TEST(affordable_spin(cores).idle_reader.count() == 0);
+    BOOST_TEST(affordable_spin(cores).waiting_caller.count() == 0);
+  }
+  BOOST_TEST((affordable_spin(8).idle_reader > 0us && affordable_spin(8).idle_reader < 1ms));
+  BOOST_TEST((affordable_spin(20).waiting_caller > 0us && affordable_spin(20).waiting_caller < 10ms));
+}
+
+// Two callers, so that each also meets the other's events, and gaps on both sides of the limits.
+BOOST_AUTO_TEST_CASE(sides_that_spin_lose_no_ticket_and_no_row) {
+  for (const auto limit : {1us, 50us, 2'000us}) {
+    Setup s({.cache_rows = 0, .spin = {limit, limit}});
+    std::array<int, 2> wrong{};
+    const auto look_up = [&](int caller) {
+      for (int i = 0; i < 300; ++i) {
+        const auto ticket = s.reader->prefetch(0, ids_of({i, caller}));
+        const auto rows = ticket ? s.reader->wait(*ticket, soon) : Result<Rows>(ticket.error());
+        const bool is_right =
+            rows && static_cast<int>(rows->codes[0]) == (i & 255) && static_cast<int>(rows->codes[head_dim]) == caller;
+        wrong[static_cast<std::size_t>(caller)] += is_right ? 0 : 1;
+        if (i % 50 == 0) std::this_thread::yield();
+      }
+    };
+    {
+      const std::jthread other([&] { look_up(1); });
+      look_up(0);
+    }
+    BOOST_TEST(wrong[0] == 0);
+    BOOST_TEST(wrong[1] == 0);
+    BOOST_TEST(s.reader->stats().tickets == 600U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_spinning_caller_keeps_its_timeout_and_gets_its_rows_after_it_slept) {
+  Setup s({.spin = {0us, 10s}});
+  s.stores[0]->hold(true);
+  const auto ticket = s.reader->prefetch(0, ids_of({4}));
+  const auto began = std::chrono::steady_clock::now();
+  const auto early = s.reader->wait(*ticket, 2ms);
+  BOOST_TEST((std::chrono::steady_clock::now() - began < 5s));
+  BOOST_REQUIRE(!early);
+  BOOST_TEST((early.error().code == ErrorCode::timeout));
+  s.stores[0]->hold(false);
+  check_rows_of(s.reader->wait(*ticket, soon), {4});
+
+  Setup brief({.spin = {0us, 1us}});
+  brief.stores[0]->hold(true);
+  const auto late = brief.reader->prefetch(0, ids_of({5}));
+  brief.stores[0]->wait_for_reads(1);
+  MemoryStore* store = brief.stores[0];
+  std::jthread releaser([store] { store->hold(false); });
+  check_rows_of(brief.reader->wait(*late, soon), {5});
 }
 
 BOOST_AUTO_TEST_CASE(without_a_cache_every_row_is_read_every_time) {
