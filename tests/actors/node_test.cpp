@@ -62,7 +62,7 @@ struct Starting {
 
 NodeOptions options_for(const std::shared_ptr<Starting>& starting, int ranks) {
   NodeOptions options;
-  options.engine.model = source_folder().string() + "/tests/golden/model/ckpt";
+  options.engine.model = golden_model_folder().string() + "/ckpt";
   options.engine.lanes_max = 4;
   options.engine.max_positions = 256;
   options.engine.chunk_rows_max = 64;

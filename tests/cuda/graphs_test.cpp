@@ -20,7 +20,7 @@ class Sequence {
  public:
   Sequence() : communicator_(make_solo_communicator()) {
     ModelOptions options;
-    options.folder = source_folder() / "tests/golden/model/ckpt";
+    options.folder = golden_model_folder() / "ckpt";
     options.backend = "cuda";
     options.max_positions = 256;
     auto model = load_model(options, *communicator_, {}, nullptr);

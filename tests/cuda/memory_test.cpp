@@ -19,7 +19,7 @@ namespace {
 
 std::unique_ptr<Model> load_golden(Communicator& communicator) {
   ModelOptions options;
-  options.folder = source_folder() / "tests/golden/model/ckpt";
+  options.folder = golden_model_folder() / "ckpt";
   options.backend = "cuda";
   options.max_positions = 256;
   auto model = load_model(options, communicator, {}, nullptr);

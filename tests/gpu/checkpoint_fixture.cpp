@@ -86,7 +86,7 @@ std::filesystem::path released_config_file() {
 }
 
 std::filesystem::path golden_checkpoint() {
-  return source_folder() / "tests/golden/model/ckpt";
+  return golden_model_folder() / "ckpt";
 }
 
 CheckpointFolder::CheckpointFolder() : config(small_config()) {

@@ -50,7 +50,7 @@ StepPlan plan_of(std::uint64_t step, SequenceId id) {
 
 std::unique_ptr<Engine> engine_over(Communicator& group) {
   EngineOptions options;
-  options.model = source_folder() / "tests/golden/model/ckpt";
+  options.model = golden_model_folder() / "ckpt";
   options.max_positions = 64;
   options.lanes_max = 2;
   options.chunk_rows_max = 16;

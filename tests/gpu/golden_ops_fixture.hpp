@@ -16,7 +16,7 @@
 namespace tandem::gpu::test {
 
 inline std::filesystem::path golden_folder() {
-  return source_folder() / "tests/golden/model";
+  return golden_model_folder();
 }
 
 class GoldenFile {

@@ -62,7 +62,7 @@ void take_result(Running& running, const LaneResult& lane) {
 }  // namespace
 
 std::filesystem::path golden_checkpoint() {
-  return source_folder() / "tests/golden/model/ckpt";
+  return golden_model_folder() / "ckpt";
 }
 
 std::filesystem::path trained_checkpoint() {

@@ -17,7 +17,7 @@ namespace tandem::gpu::test {
 namespace {
 
 std::filesystem::path golden_folder() {
-  return source_folder() / "tests/golden/model";
+  return golden_model_folder();
 }
 
 const SafetensorsFile& golden_file(const std::string& file) {

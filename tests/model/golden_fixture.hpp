@@ -23,7 +23,7 @@ struct Golden {
   std::int64_t cols() const { return static_cast<std::int64_t>(values.size() + integers.size()) / shape.front(); }
 };
 
-// Returns tensor `name` of tests/golden/model/`file`.safetensors; fails the test if it is not there.
+// Returns tensor `name` of `file`.safetensors of golden_model_folder(); fails the test if it is not there.
 Golden golden(const std::string& file, const std::string& name);
 bool has_golden(const std::string& file, const std::string& name);
 // Returns the token ids of a recorded prompt, e.g. "p97", or "continuation".

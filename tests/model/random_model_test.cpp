@@ -16,7 +16,7 @@ namespace {
 
 RandomModelOptions golden_shape(int ranks, std::uint64_t seed) {
   RandomModelOptions options;
-  auto config = ModelConfig::load(source_folder() / "tests/golden/model/ckpt");
+  auto config = ModelConfig::load(golden_model_folder() / "ckpt");
   BOOST_REQUIRE(config.has_value());
   options.config = std::move(*config);
   options.ranks = ranks;

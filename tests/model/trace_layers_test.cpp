@@ -19,7 +19,7 @@ SafetensorsFile trace_with_layers(const TraceFolder& folder, const std::string& 
 }
 
 SafetensorsFile golden_layers(const std::string& file) {
-  auto opened = SafetensorsFile::open(source_folder() / "tests/golden/model" / (file + ".safetensors"));
+  auto opened = SafetensorsFile::open(golden_model_folder() / (file + ".safetensors"));
   BOOST_REQUIRE(opened.has_value());
   return std::move(*opened);
 }

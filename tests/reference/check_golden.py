@@ -1,6 +1,6 @@
 """Compares the oracle with the recorded values of the reference forward; exits 1 on any disagreement beyond its bound.
 
-Usage: check_golden.py [--quick] [folder with ckpt/ and *.safetensors] (default tests/golden/model). --quick leaves out the
+Usage: check_golden.py [--quick] [folder with ckpt/ and *.safetensors] (default build/release/golden/model). --quick leaves out the
 modes with roundings and the two longest prompts: what remains takes seconds instead of minutes.
 """
 import pathlib
@@ -13,7 +13,7 @@ from ops.tiny_model.train import batch, engram_hash, formats, storage
 
 IS_QUICK = "--quick" in sys.argv[1:]
 GIVEN = [argument for argument in sys.argv[1:] if argument != "--quick"]
-FOLDER = pathlib.Path(GIVEN[0]) if GIVEN else oracle.ROOT / "tests" / "golden" / "model"
+FOLDER = pathlib.Path(GIVEN[0]) if GIVEN else oracle.ROOT / "build/release/golden/model"
 MODES = [("fp32", 1e-5)] if IS_QUICK else [("fp32", 1e-5), ("q32", 0.2), ("s32", 0.25)]
 PROMPTS = ["p1", "p2", "p17", "p34", "p41", "p97"] + ([] if IS_QUICK else ["p200", "p701"])
 failures = []

@@ -1,8 +1,8 @@
 """Compares `tandem trace` with the oracle, prompt by prompt; exits 1 on disagreement.
 
-Usage: check_trace.py path/to/tandem. Prompts without roundings, where nothing but the order of sums may differ, and one with
-quantised caches that no rounding difference can reach. They contain the ids of image spans, noise, start and end: in a
-text these are tokens like any other.
+Usage: check_trace.py path/to/tandem folder/of/recorded/values. Prompts without roundings, where nothing but the order of
+sums may differ, and one with quantised caches that no rounding difference can reach. They contain the ids of image spans,
+noise, start and end: in a text these are tokens like any other.
 """
 import json
 import pathlib
@@ -15,7 +15,7 @@ import oracle  # first: puts the repository on the path
 from ops.tiny_model.train import storage
 
 TINY = oracle.ROOT / "configs" / "tiny"
-GOLDEN = oracle.ROOT / "tests" / "golden" / "model" / "ckpt"
+GOLDEN = pathlib.Path(sys.argv[2]) / "ckpt"
 SPOKEN = [0, 4041, 57, 104, 116, 32, 310, 21, 27, 12, 21, 29, 33, 902, 41, 4042, 7, 7, 7, 1500, 1501, 2000, 3, 99]
 SPECIAL = [0, 17, 254, 254, 93, 255, 1, 2, 254, 40, 41, 42, 255, 255, 7, 254]
 BOUND = 1e-5  # relative L2; two orders of summing FP32 differ by a few 1e-7

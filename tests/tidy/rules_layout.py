@@ -11,6 +11,7 @@ TOP_FILES = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
 VAGUE_NAMES = {"util", "utils", "common", "misc", "helper", "helpers", "manager"}
 SOURCES_OF_A_LARGE_FOLDER = 8  # from here on a sub-folder has a README of its own
 README_LINES_MAX = 80
+TREE_BYTES_BELOW = 62_000_000  # with the shipped models and recorded values: clones and archives stay handy
 SOURCE_KINDS = ("cpp", "python", "shell")
 
 
@@ -90,8 +91,15 @@ def glob_expression(glob, is_recursive):
     return re.compile(in_folder + deeper + re.escape(name).replace(r"\*", "[^/]*"))
 
 
+def tree_size(tree):
+    total = sum(tree.sizes.values())
+    if total >= TREE_BYTES_BELOW:
+        largest = max(tree.paths, key=tree.sizes.get)
+        yield at(largest, "tree_size", f"all files have {total:,} bytes, not below {TREE_BYTES_BELOW:,}; this one is the largest")
+
+
 def at(path, rule, message):
     return Finding(rule, path, 1, message)
 
 
-RULES = (top_level, names, readmes, built)
+RULES = (top_level, names, readmes, built, tree_size)

@@ -89,22 +89,24 @@ def kind_of(path, text):
 
 
 class Tree:
-    """All files; `sources` are those whose text is ours to judge, data files are known by path only."""
+    """All files; `sources` are those whose text is ours to judge, data files are known by path and size only."""
 
-    def __init__(self, paths, sources):
-        self.paths = sorted(paths)
+    def __init__(self, sizes, sources):
+        self.paths = sorted(sizes)
+        self.sizes = dict(sizes)
         self.sources = sorted(sources, key=lambda source: source.path)
 
     @classmethod
     def from_texts(cls, texts):
         """A tree out of {path: text}, for tests."""
-        return cls(texts, [Source(path, text) for path, text in texts.items()])
+        return cls({path: len(text) for path, text in texts.items()}, [Source(path, text) for path, text in texts.items()])
 
     @classmethod
     def from_repository(cls, root):
         root = Path(root)
         paths = [path for path in listed_paths(root) if (root / path).is_file()]
-        return cls(paths, [source for path in paths if (source := read_source(root, path))])
+        sizes = {path: (root / path).lstat().st_size for path in paths}
+        return cls(sizes, [source for path in paths if (source := read_source(root, path))])
 
     def of_kind(self, *kinds):
         return [source for source in self.sources if source.kind in kinds]

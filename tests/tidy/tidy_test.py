@@ -82,6 +82,8 @@ CASES = [
      {"tests/x/a_test.cpp": STORY, "tests/CMakeLists.txt": TEST_CMAKE}),
     ("built", {"gpu/a.cpp": STORY, "gpu/CMakeLists.txt": "# a.cpp\n"},
      {"gpu/a.cpp": STORY, "gpu/CMakeLists.txt": "add_library(x a.cpp)\n"}),
+    ("tree_size", {"configs/a.bin": "x" * 40_000_000, "configs/b.bin": "x" * 22_000_000},
+     {"configs/a.bin": "x" * 40_000_000, "configs/b.bin": "x" * 21_000_000}),
 ]
 
 
