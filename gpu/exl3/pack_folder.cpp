@@ -59,18 +59,19 @@ Result<void> copy_companions(const PackJob& job) {
 }
 
 // A bank keeps the source's configuration: what is beside it is official.
-Result<void> write_configuration(const PackJob& job) {
+Result<void> write_configuration(const PackJob& job, const std::vector<std::string>& shards) {
   const fs::path from = job.options.model / "config.json", to = job.options.out / "config.json";
   const auto text = read_text(from, small_file_bytes_max);
   if (!text) return text.error();
   if (job.options.layout == PackLayout::experts) return write_text(to, *text);
   auto root = parse_strict_json(*text, from.string());
   if (!root) return root.error();
-  json::object quantization = quantization_config(job);
+  auto quantization = quantization_config(job, shards);
+  if (!quantization) return quantization.error();
   if (const json::value* original = root->if_contains("quantization_config")) {
-    quantization["original_quantization_config"] = *original;
+    (*quantization)["original_quantization_config"] = *original;
   }
-  (*root)["quantization_config"] = std::move(quantization);
+  (*root)["quantization_config"] = std::move(*quantization);
   return write_text(to, json::serialize(*root) + "\n");
 }
 
@@ -143,7 +144,7 @@ void remove_leftovers(const PackJob& job) {
 Result<void> finish_pack_folder(const PackJob& job, const std::vector<std::string>& shards) {
   if (auto ok = copy_companions(job); !ok) return ok;
   if (auto ok = write_reference(job); !ok) return ok;
-  if (auto ok = write_configuration(job); !ok) return ok;
+  if (auto ok = write_configuration(job, shards); !ok) return ok;
   if (job.options.layout == PackLayout::experts) return write_allocation(job);
   if (auto ok = write_storage_record(job, shards); !ok) return ok;
   return write_pack_index(job.options.out, shards);

@@ -63,14 +63,25 @@ void add_tensor(json::object& storage, const TensorEntry& entry) {
   if (name.ends_with(".mcg")) module["mcg_multiplier"] = hash_of(Codebook::mcg).multiplier;
 }
 
+Result<std::int64_t> head_bits(const PackJob& job, const std::vector<std::string>& shards) {
+  for (const std::string& shard : shards) {
+    const auto file = SafetensorsFile::open(job.options.out / shard);
+    if (!file) return file.error();
+    if (const TensorEntry* trellis = file->find("head.trellis")) return trellis->shape.back() / tile_side;
+  }
+  constexpr std::int64_t unpacked = 16;
+  return unpacked;
+}
+
 }  // namespace
 
-json::object quantization_config(const PackJob& job) {
+Result<json::object> quantization_config(const PackJob& job, const std::vector<std::string>& shards) {
   const PackOptions& options = job.options;
   std::size_t cols = 0;
   for (const auto& sequence : options.sequences) cols = std::max(cols, sequence.size());
-  json::object config{{"quant_method", "exl3"}, {"version", "tandem 1"}, {"bits", options.bits}};
-  if (options.widths.head > 0) config["head_bits"] = options.widths.head;
+  const auto head = head_bits(job, shards);
+  if (!head) return head.error();
+  json::object config{{"quant_method", "exl3"}, {"version", "tandem 1"}, {"bits", options.bits}, {"head_bits", *head}};
   if (options.widths.draft > 0) config["mtp_bits"] = options.widths.draft;
   config["calibration"] = {{"rows", options.sequences.size()}, {"cols", cols}};
   config["out_scales"] = "always";
@@ -85,9 +96,10 @@ Result<void> write_storage_record(const PackJob& job, const std::vector<std::str
     if (!file) return file.error();
     for (const TensorEntry& entry : file->tensors()) add_tensor(storage, entry);
   }
-  json::object root = quantization_config(job);
-  root["tensor_storage"] = std::move(storage);
-  return write_text(job.options.out / "quantization_config.json", json::serialize(root) + "\n");
+  auto root = quantization_config(job, shards);
+  if (!root) return root.error();
+  (*root)["tensor_storage"] = std::move(storage);
+  return write_text(job.options.out / "quantization_config.json", json::serialize(*root) + "\n");
 }
 
 }  // namespace tandem::gpu::exl3

@@ -170,6 +170,7 @@ BOOST_AUTO_TEST_CASE(what_other_tools_read_says_how_each_matrix_is_stored) {
   const auto folder = finished_pack().folder.path();
   const auto config = boost::json::parse(read_text_file(folder / "config.json")).at("quantization_config");
   BOOST_TEST(config.at("quant_method").as_string() == "exl3");
+  BOOST_TEST(config.at("head_bits").as_int64() == 16);  // left as it is by this pack
   BOOST_TEST(config.at("original_quantization_config").at("quant_method").as_string() == "fp8");
   const auto record = boost::json::parse(read_text_file(folder / "quantization_config.json"));
   const auto& module = record.at("tensor_storage").at("layers.3.attn.wo_a.slice.1");
