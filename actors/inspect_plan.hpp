@@ -48,8 +48,12 @@ typename Inspector::result_type inspect(Inspector& f, LaneResult& x) {
   return f(caf::meta::type_name("tandem::LaneResult"), x.id, x.length, x.emitted, x.drafted, x.accepted, x.error);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, EngramUse& x) {
+  return f(caf::meta::type_name("tandem::EngramUse"), x.rows, x.cache_hits, x.waited_seconds);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, StepResult& x) {
-  return f(caf::meta::type_name("tandem::StepResult"), x.step, x.plan_hash, x.lanes, x.seconds);
+  return f(caf::meta::type_name("tandem::StepResult"), x.step, x.plan_hash, x.lanes, x.seconds, x.engram);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, EngineInfo& x) {

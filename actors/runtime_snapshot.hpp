@@ -72,6 +72,7 @@ struct Counters {
   std::uint64_t draft_tokens = 0;
   std::uint64_t accepted_tokens = 0;
   std::array<std::uint64_t, 8> accepted_per_position{};
+  gpu::EngramUse engram;  // of all steps and ranks
 };
 
 struct RuntimeSnapshot {

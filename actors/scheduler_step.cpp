@@ -231,6 +231,11 @@ void SchedulerState::record_step() {
   peers.board->update([&](RuntimeSnapshot& s) {
     for (std::size_t part = 0; part < step_parts; ++part)
       s.step_seconds[part] += std::chrono::duration<double>(trace.parts[part]).count();
+    for (const gpu::StepResult& result : flight.results) {  // rank 0's lanes are with the actors, its counts still here
+      s.counters.engram.rows += result.engram.rows;
+      s.counters.engram.cache_hits += result.engram.cache_hits;
+      s.counters.engram.waited_seconds += result.engram.waited_seconds;
+    }
   });
   if (peers.on_step) peers.on_step(trace, flight.plan);
 }

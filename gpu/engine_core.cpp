@@ -79,7 +79,15 @@ Result<StepResult> EngineCore::step(const StepPlan& plan) {
     return result;
   }
   result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result->engram = take_engram_use();
   return result;
+}
+
+EngramUse EngineCore::take_engram_use() {
+  if (model_->engram == nullptr) return {};
+  const engram::ReaderStats before = std::exchange(engram_seen_, model_->engram->stats());
+  return {engram_seen_.rows - before.rows, engram_seen_.cache_hits - before.cache_hits,
+          std::chrono::duration<double>(engram_seen_.waiting - before.waiting).count()};
 }
 
 // Where ranks exchange on their devices, nothing of a step may be believed before the group was asked how it fared.

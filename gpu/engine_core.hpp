@@ -45,6 +45,8 @@ class EngineCore final : public Engine {
   Result<SampledToken> sample_row(LaneSampler& sampler, std::int64_t row, std::int64_t position);
   // Inserts committed rows into the draft context and prepares drafts.
   Result<void> draft(std::vector<LaneWork>& work, const ForwardResult& rows);
+  // What the Engram tables did since the last call.
+  EngramUse take_engram_use();
   Lane* find(SequenceId id) noexcept;
   bool drafts() const noexcept { return info_.drafts_max > 0; }
 
@@ -56,6 +58,7 @@ class EngineCore final : public Engine {
   Tensor logits_;       // of the rows to be sampled, in their lanes' order; empty if there are none
   Buffer logits_copy_;  // of the sampled rows, where the backend has memory of its own
   std::map<SequenceId, Lane> lanes_;
+  engram::ReaderStats engram_seen_;
   std::string failure_;  // why the engine is dead
 };
 

@@ -101,11 +101,19 @@ struct LaneResult {
   std::string error;  // not empty: this sequence is dead, the others are fine
 };
 
+// What one rank's Engram tables did for a step.
+struct EngramUse {
+  std::uint64_t rows = 0;        // looked up, positions without rows excluded
+  std::uint64_t cache_hits = 0;  // of these, found in the row cache
+  double waited_seconds = 0;     // that the step was held up for rows; 0: all came in time
+};
+
 struct StepResult {
   std::uint64_t step = 0;
   std::uint64_t plan_hash = 0;
   std::vector<LaneResult> lanes;
   double seconds = 0;
+  EngramUse engram;
 };
 
 }  // namespace tandem::gpu

@@ -235,9 +235,13 @@ Result<void> check_free_space(const std::filesystem::path& folder, std::uint64_t
   if (failed) return Error{ErrorCode::io, folder.string(), "free space: " + failed.message(), ""};
   const std::uint64_t wanted = bytes + bytes / 10;
   if (space.available >= wanted) return {};
-  return Error{ErrorCode::resource, folder.string(),
-               fmt::format("{:.1f} GiB free", static_cast<double>(space.available) / (1 << 30)),
-               fmt::format("{:.1f} GiB, the packed rows and a tenth more", static_cast<double>(wanted) / (1 << 30))};
+  const bool is_small = wanted < (std::uint64_t{1} << 30);
+  const auto shown = [&](std::uint64_t size) {
+    return fmt::format("{:.1f} {}", static_cast<double>(size) / (is_small ? 1 << 20 : 1 << 30),
+                       is_small ? "MiB" : "GiB");
+  };
+  return Error{ErrorCode::resource, folder.string(), shown(space.available) + " free",
+               shown(wanted) + ", what is to be written and a tenth more"};
 }
 
 }  // namespace tandem::engram

@@ -64,6 +64,7 @@ class EngramTables {
   Result<EngramRequest> prefetch(const RowBatch& rows);
   // Waits for one table's rows and writes their values: out [T, columns * head_dim].
   Result<void> collect(const EngramRequest& request, std::size_t table, const Tensor& out);
+  engram::ReaderStats stats() const { return reader_.stats(); }
 
  private:
   EngramTables(engram::TokenMap map, engram::Geometry geometry, std::vector<std::unique_ptr<engram::RowStore>> stores,

@@ -134,6 +134,11 @@ void add_own(Page& page, const actors::RuntimeSnapshot& snapshot, const HttpCoun
     page.sample("tandem:step_seconds_total",
                 fmt::format("part=\"{}\"", actors::to_string(static_cast<actors::StepPart>(part))),
                 snapshot.step_seconds[part]);
+  const gpu::EngramUse& engram = snapshot.counters.engram;
+  page.counter("tandem:engram_rows_total", "Engram rows looked up, all ranks.", engram.rows);
+  page.counter("tandem:engram_cache_hits_total", "Of these, found in the row cache.", engram.cache_hits);
+  page.head("tandem:engram_wait_seconds_total", "counter", "Time that steps were held up for Engram rows, all ranks.");
+  page.sample("tandem:engram_wait_seconds_total", "", engram.waited_seconds);
   page.gauge("tandem:memory_available_bytes", "Memory that is left.",
              static_cast<double>(snapshot.memory.available_bytes));
   page.gauge("tandem:memory_rss_bytes", "Memory of this process.", static_cast<double>(snapshot.memory.rss_bytes));

@@ -134,7 +134,10 @@ int pack(const Arguments& arguments) {
                 exit_usage);
   }
   const auto jobs = make_jobs(arguments);
-  if (!jobs) return fail(jobs.error(), exit_load_error);
+  if (!jobs) {
+    const bool is_usage = jobs.error().code == ErrorCode::invalid_argument;  // ranks that the tables cannot be cut for
+    return fail(jobs.error(), is_usage ? exit_usage : exit_load_error);
+  }
   if (jobs->empty())
     return fail({ErrorCode::bad_config, arguments.model, "a model without Engram tables", ""}, exit_usage);
   const auto folder = jobs->front().out.parent_path();

@@ -175,7 +175,7 @@ int sync_with(const SyncArguments& arguments, const std::filesystem::path& state
 int run_sync(SyncArguments arguments) {
   const bool answers = arguments.serves || arguments.receives;
   if (answers != arguments.to.empty() || (arguments.serves && arguments.receives)) {
-    return fail({ErrorCode::invalid_argument, "tandem sync", "not exactly one of --to, --serve and --receive", "one"});
+    return fail({ErrorCode::invalid_argument, "--to, --serve, --receive", "none or several of them", "one"});
   }
   // A file that is named has to be there, whatever way is taken in the end.
   if (!arguments.token_file.empty()) {

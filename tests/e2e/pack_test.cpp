@@ -1,6 +1,7 @@
 // `tandem pack` and what a server makes of packed Engram rows: the same text, or a reason.
 #include <boost/test/unit_test.hpp>
 #include <csignal>
+#include <fstream>
 
 #include "tests/e2e/chat_client.hpp"
 #include "tests/e2e/file_size_limit.hpp"
@@ -116,6 +117,20 @@ BOOST_AUTO_TEST_CASE(the_file_of_another_rank_is_named_and_the_shards_are_read) 
   BOOST_TEST(said.find(packed_names[0]) != std::string::npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(a_row_cache_keeps_the_text_and_tells_how_often_it_helped) {
+  TandemServer server{tiny_model(), {"--ranks", "2", "--set", "engram.cache_gib=0.01"}};
+  BOOST_TEST(texts_of(server) == texts_from_shards(), boost::test_tools::per_element());
+  const double rows = metric(server.port(), "tandem:engram_rows_total");
+  const double hits = metric(server.port(), "tandem:engram_cache_hits_total");
+  BOOST_TEST(rows > 1000);
+  BOOST_TEST(hits > 0);
+  BOOST_TEST(hits < rows);
+  texts_of(server);
+  const double again = metric(server.port(), "tandem:engram_rows_total") - rows;
+  BOOST_TEST(again > 1000);
+  BOOST_TEST(metric(server.port(), "tandem:engram_cache_hits_total") - hits > 0.9 * again);
+}
+
 BOOST_AUTO_TEST_CASE(packing_that_is_killed_is_gone_on_with_and_leaves_no_half_file_under_a_name) {
   const auto expected = folder_contents(packed_folder());
   const std::string folder = make_folder();
@@ -148,6 +163,22 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_named_and_packing_ends_when_there_i
   TandemProcess process(pack_into(folder));
   BOOST_TEST(process.wait_for_exit(limit).value_or(-1) == 0);
   for (const std::string& name : packed_names) BOOST_TEST(fs::exists(fs::path(folder) / name), name);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_usage_ends_with_2_wrong_files_with_14_and_a_place_that_is_no_folder_with_1) {
+  const std::string folder = make_folder();
+  const auto code_of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "pack");
+    return TandemProcess(std::move(arguments)).wait_for_exit(limit).value_or(-1);
+  };
+  BOOST_TEST(code_of({"--out", folder}) == 2);
+  BOOST_TEST(code_of({"--model", tiny_model(), "--out", folder, "--rank", "1"}) == 2);
+  BOOST_TEST(code_of({"--model", tiny_model(), "--out", folder, "--ranks", "7"}) == 2);  // of 12 columns
+  BOOST_TEST(code_of({"--model", folder + "/none", "--out", folder}) == 14);
+  BOOST_TEST(folder_contents(folder).empty());
+  std::ofstream{folder + "/letters.txt"} << "mine";
+  BOOST_TEST(code_of({"--model", tiny_model(), "--out", folder + "/letters.txt"}) == 1);
+  BOOST_TEST(folder_contents(folder).size() == 1U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,12 +1,15 @@
-// A read that the kernel refuses fails its batch by name, in both engines, and the engine works on.
+// A read that the kernel refuses fails its batch by name, in both engines, and the engine works on; without a ring
+// threads read.
 #include "engram/io_engine.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 
+#include "engram/storage.hpp"
 #include "tests/engram/temporary_folder.hpp"
 
 using namespace tandem;
@@ -93,6 +96,34 @@ BOOST_AUTO_TEST_CASE(a_read_beyond_the_end_is_a_short_read_and_says_where) {
     const std::vector<ReadRequest> enough{{file->get(), 4096, 4096, 904}};
     BOOST_TEST(engine->run(enough, [](std::size_t, std::span<const std::byte>) {}).has_value());
   }
+}
+
+BOOST_AUTO_TEST_CASE(where_the_kernel_gives_no_ring_threads_read_and_it_is_said_once) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.write("good.bin", std::vector<std::byte>(8192, std::byte{7}));
+  int said = 0;
+  StorageOptions options;
+  options.threads = 5;
+  options.announce = [&](const std::string& text) {
+    said += text.find("io_uring") != std::string::npos && text.find("5 threads") != std::string::npos ? 1 : 0;
+  };
+  rlimit usual{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
+  const rlimit none{0, usual.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  Storage storage(options);
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &usual) == 0);
+  BOOST_TEST(storage.engine().name() == std::string("pread"));
+  for (int round = 0; round < 2; ++round) {
+    const auto file = storage.open(path);
+    BOOST_REQUIRE(file.has_value());
+    const ReadRequest request{file->get(), 4096, 4096, 4096};
+    bool is_right = false;
+    const auto look = [&](std::size_t, std::span<const std::byte> bytes) { is_right = bytes.back() == std::byte{7}; };
+    BOOST_TEST(storage.engine().run({&request, 1}, look).has_value());
+    BOOST_TEST(is_right);
+  }
+  BOOST_TEST(said == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -279,7 +279,9 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_named_error_and_no_file) {
 BOOST_AUTO_TEST_CASE(too_little_free_space_is_refused_before_the_work) {
   const test::TemporaryFolder folder;
   BOOST_TEST(check_free_space(folder.path(), 1).has_value());
-  BOOST_TEST((check_free_space(folder.path(), 1ULL << 60).error().code == ErrorCode::resource));
+  const Error lacks = check_free_space(folder.path(), 1ULL << 60).error();
+  BOOST_TEST((lacks.code == ErrorCode::resource));
+  BOOST_TEST(lacks.message().find("expected 1181116006.4 GiB") != std::string::npos, lacks.message());
   BOOST_TEST((check_free_space(folder.path() / "none", 1).error().code == ErrorCode::io));
 }
 

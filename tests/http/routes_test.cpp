@@ -60,6 +60,7 @@ BOOST_FIXTURE_TEST_CASE(health_follows_the_node_and_livez_does_not, ServerFixtur
 BOOST_FIXTURE_TEST_CASE(metrics_has_every_series_from_the_start, ServerFixture) {
   door.state.running = 3;
   door.state.counters.aborted = 5;
+  door.state.counters.engram = {7, 3, 0.25};
   door.state.step_seconds[static_cast<std::size_t>(actors::StepPart::compute)] = 1.5;
   door.state.inference_time = actors::SnapshotBoard{}.read().inference_time;
   const std::string page = get("/metrics").body;
@@ -91,6 +92,9 @@ BOOST_FIXTURE_TEST_CASE(metrics_has_every_series_from_the_start, ServerFixture) 
         "tandem:recoveries_total{",
         "tandem:step_seconds_total{engine=\"0\",model_name=\"tandem\",part=\"compute\"} 1.5\n",
         "part=\"deliver\"} 0\n",
+        "tandem:engram_rows_total{engine=\"0\",model_name=\"tandem\"} 7\n",
+        "tandem:engram_cache_hits_total{engine=\"0\",model_name=\"tandem\"} 3\n",
+        "tandem:engram_wait_seconds_total{engine=\"0\",model_name=\"tandem\"} 0.25\n",
         "vllm:request_prompt_tokens_count{",
         "vllm:request_generation_tokens_count{",
         "vllm:request_params_max_tokens_count{",
