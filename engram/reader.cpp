@@ -146,8 +146,10 @@ class Reader::State {
  public:
   State(std::vector<std::unique_ptr<RowStore>> stores, ReaderOptions options) : options_(options) {
     for (auto& store : stores) {
-      const RowShape shape = store->info().shape;
-      tables_.push_back({std::move(store), RowCache(shape, options.cache_rows)});
+      const TableInfo info = store->info();
+      // Twice the rows of a small table hold nearly all of them, though some meet in one set.
+      const auto rows_at_most = 2 * static_cast<std::size_t>(info.last_row - info.first_row);
+      tables_.push_back({std::move(store), RowCache(info.shape, std::min(options.cache_rows, rows_at_most))});
     }
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   }

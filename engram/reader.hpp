@@ -35,7 +35,7 @@ SpinLimits affordable_spin(unsigned cores) noexcept;
 
 struct ReaderOptions {
   std::size_t rows_pending_max = 1 << 20;  // rows asked for and not yet collected; more are refused (264 B each)
-  std::size_t cache_rows = 65'536;         // recent rows kept for each table; 0 = no cache
+  std::size_t cache_rows = 65'536;         // recent rows kept for each table, at most twice its rows; 0 = no cache
   SpinLimits spin = affordable_spin(std::thread::hardware_concurrency());
 };
 

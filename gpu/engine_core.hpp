@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "engram/reader.hpp"
 #include "gpu/engine.hpp"
 #include "gpu/engine_lane.hpp"
 #include "gpu/engine_plan_check.hpp"

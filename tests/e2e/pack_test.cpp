@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(the_file_of_another_rank_is_named_and_the_shards_are_read) 
 }
 
 BOOST_AUTO_TEST_CASE(a_row_cache_keeps_the_text_and_tells_how_often_it_helped) {
-  TandemServer server{tiny_model(), {"--ranks", "2", "--set", "engram.cache_gib=0.01"}};
+  TandemServer server{tiny_model(), {"--ranks", "2", "--set", "engram.cache_gib=1"}};
   BOOST_TEST(texts_of(server) == texts_from_shards(), boost::test_tools::per_element());
   const double rows = metric(server.port(), "tandem:engram_rows_total");
   const double hits = metric(server.port(), "tandem:engram_cache_hits_total");
