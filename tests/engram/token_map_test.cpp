@@ -146,8 +146,7 @@ BOOST_AUTO_TEST_CASE(the_released_vocabulary_must_have_the_released_digest) {
 }
 
 BOOST_AUTO_TEST_CASE(the_golden_map_of_the_tiny_model_loads) {
-  const auto loaded =
-      TokenMap::load(golden_model_folder() / "ckpt/engram_token_map.i32", {256, 192});
+  const auto loaded = TokenMap::load(golden_model_folder() / "ckpt/engram_token_map.i32", {256, 192});
   BOOST_REQUIRE_MESSAGE(loaded.has_value(), (loaded ? "" : loaded.error().message()));
   BOOST_TEST(loaded->class_of(2) == 2);
 }
