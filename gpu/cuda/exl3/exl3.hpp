@@ -51,10 +51,12 @@ struct Exl3Rows {
   bool rounds = false;  // f32 results only: to the nearest bf16 number
 };
 
-// Rotated rows: fp16 [rows, inputs] in the order of exl3_rotated_index, and what undoes the scaling of each slice.
+// Rotated rows: fp16 [rows, inputs] and what undoes the scaling of each slice. A rotation writes them in `order`, and
+// products choose their kernel by it: rows in the order of steps are for those of warpgroups.
 struct Exl3Rotated {
   void* values = nullptr;  // rows * inputs * 2 bytes
   float* undo = nullptr;   // [rows, exl3_slices_max]
+  Exl3Order order = Exl3Order::lanes;
 };
 
 // Rows `first` .. `first + rows - 1` of the rotated rows and of y belong to matrix `matrix` of a table.

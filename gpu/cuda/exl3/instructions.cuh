@@ -1,5 +1,5 @@
 // Single instructions that the language has no name for, as named functions. The emulation of tests/cuda has its own
-// version of this file, of cluster.cuh and of launch.hpp; the kernels have no other assembly.
+// version of this file, of cluster.cuh, warpgroup.cuh and launch.hpp; the kernels have no other assembly.
 #pragma once
 
 #include <cstdint>

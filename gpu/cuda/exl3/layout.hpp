@@ -65,4 +65,18 @@ constexpr std::int64_t exl3_rotated_index(std::int64_t i) {
   return i / 64 * 64 + q / 2 * 32 + p * 8 + q % 2 * 4 + row / 8 * 2 + row % 2;
 }
 
+// The same for the warpgroup instruction (warpgroup.cuh), whose k-steps lie one after the other: step q of a group has
+// the inputs {2q, 2q + 1, 2q + 8, 2q + 9} of every tile row, as the other kernels' steps do.
+constexpr std::int64_t exl3_step_index(std::int64_t i) {
+  const std::int64_t p = i % 64 / 16, row = i % 16;
+  return i / 64 * 64 + row % 8 / 2 * 16 + row / 8 * 8 + p * 2 + row % 2;
+}
+
+// Order of the inputs in rotated rows: exl3_rotated_index or exl3_step_index.
+enum class Exl3Order : std::uint8_t { lanes, steps };
+
+constexpr std::int64_t exl3_input_index(Exl3Order order, std::int64_t i) {
+  return order == Exl3Order::steps ? exl3_step_index(i) : exl3_rotated_index(i);
+}
+
 }  // namespace tandem::gpu::cuda

@@ -54,8 +54,10 @@ constexpr bool are_all_hopper(std::initializer_list<int> architectures) {
   return true;
 }
 inline constexpr bool has_large_chunks = are_all_hopper({__CUDA_ARCH_LIST__});
+inline constexpr bool has_warpgroups = has_large_chunks;  // Hopper alone has warpgroup.cuh
 #else
 inline constexpr bool has_large_chunks = true;
+inline constexpr bool has_warpgroups = false;
 #endif
 
 // One matrix as a block sees it.

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_co
   __half* out = static_cast<__half*>(job.rotated.values) + place * job.inputs + slice.first_block * exl3_block;
   __syncthreads();
   rotation.run(is_set ? job.members[part].x : job.x, slice, out, 0, &largest,
-               job.rotated.undo + place * exl3_slices_max + index);
+               job.rotated.undo + place * exl3_slices_max + index, job.rotated.order);
 }
 
 // Many rows: a block takes `near` rows at a time, 8 threads a Hadamard block of each, and `rounds` times as many one
@@ -118,7 +118,12 @@ __global__ void __launch_bounds__(32 * warps_most)
     const int exponent = scale_exponent(present.of[near][slice]);
     const bool is_task = is_team && first_row + round * many.near + near < job.rows;
     const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + row;
-    values.store(static_cast<__half*>(job.rotated.values) + place * job.inputs + column, exponent, member, is_task);
+    __half* out = static_cast<__half*>(job.rotated.values) + place * job.inputs + column;
+    if (job.rotated.order == Exl3Order::steps) {
+      values.store<Exl3Order::steps>(out, exponent, member, is_task);
+    } else {
+      values.store<Exl3Order::lanes>(out, exponent, member, is_task);
+    }
     if (is_task && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
       job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-exponent);
     }

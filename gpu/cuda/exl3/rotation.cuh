@@ -30,9 +30,11 @@ __device__ __forceinline__ int scale_exponent(std::uint32_t largest) {
   return exponent == 255 ? 0 : 141 - max(exponent, 41);
 }
 
-__device__ __forceinline__ void store_rotated(__half* slice, int input, const float (&v)[4], float scale) {
-  *reinterpret_cast<__half2*>(slice + exl3_rotated_index(input)) = __floats2half2_rn(v[0] * scale, v[1] * scale);
-  *reinterpret_cast<__half2*>(slice + exl3_rotated_index(input + 2)) = __floats2half2_rn(v[2] * scale, v[3] * scale);
+__device__ __forceinline__ void store_rotated(__half* slice, int input, const float (&v)[4], float scale,
+                                              Exl3Order order = Exl3Order::lanes) {
+  const std::int64_t first = exl3_input_index(order, input), second = exl3_input_index(order, input + 2);
+  *reinterpret_cast<__half2*>(slice + first) = __floats2half2_rn(v[0] * scale, v[1] * scale);
+  *reinterpret_cast<__half2*>(slice + second) = __floats2half2_rn(v[2] * scale, v[3] * scale);
 }
 
 // Rotates a slice with all threads of the block. `load_suh` may come before x is there, `run` after it.
@@ -48,7 +50,7 @@ class SliceRotation {
 
   // Row r of the slice goes to out + r * stride. `largest` [rows] is shared memory, all zero; undo [rows] is an output.
   __device__ __forceinline__ void run(const Exl3Rows& x, const Slice& slice, __half* out, int stride,
-                                      std::uint32_t* largest, float* undo) {
+                                      std::uint32_t* largest, float* undo, Exl3Order order = Exl3Order::lanes) {
     float v[rotation_blocks_a_warp][4];
 #pragma unroll
     for (int i = 0; i < rotation_blocks_a_warp; ++i) {
@@ -68,7 +70,7 @@ class SliceRotation {
       if (task >= slice.rows * slice.blocks) break;
       const int row = task / slice.blocks, input = task % slice.blocks * exl3_block + 4 * (threadIdx.x % 32);
       store_rotated(out + static_cast<std::int64_t>(row) * stride, input, v[i],
-                    power_of_two(scale_exponent(largest[row])));
+                    power_of_two(scale_exponent(largest[row])), order);
     }
     if (threadIdx.x < slice.rows) undo[threadIdx.x] = power_of_two(-scale_exponent(largest[threadIdx.x]));
   }

@@ -4,7 +4,7 @@
 // Work     8 threads a Hadamard block of 128: thread t holds elements 32 j + 4 t + {0..3}, j = 0..3. The stages of the
 //          transform come in the same order: two inside a thread, three between threads (3 exchanges an element where
 //          a warp a block needs 5), two inside.
-// Stores   pairs of threads exchange halves of groups of 64, so that each writes 16 bytes in a row.
+// Stores   pairs of threads exchange halves of groups of 64, so that each writes 16 bytes in a row, in either order.
 // Limit    memory: 2 bytes an element written, what is read comes from the second-level cache.
 #pragma once
 
@@ -80,12 +80,19 @@ struct TeamBlock {
     return __float_as_uint(__uint_as_float(most) * hadamard_scale);
   }
 
-  // To `out`, the place of the block's first element, in the order of exl3_rotated_index: all threads of the warp take
-  // part, those that are no task without a write. Thread t and t ^ 2 hold the pairs of 16 bytes of two tile rows; each
-  // takes one of them. hadamard_scale and a power of two are one factor: where the product of the first alone would be
-  // subnormal, either is 0 in fp16.
+  // To `out`, the place of the block's first element, in the given order: all threads of the warp take part, those that
+  // are no task without a write. hadamard_scale and a power of two are one factor: where the product of the first alone
+  // would be subnormal, either is 0 in fp16. Two threads hold the pairs of two times 16 bytes; each takes one of them.
+  template <Exl3Order order>
   __device__ __forceinline__ void store(__half* out, int exponent, int member, bool is_task) const {
     const float factor = hadamard_scale * power_of_two(exponent);
+    if constexpr (order == Exl3Order::steps) return store_steps(out, factor, member, is_task);
+    store_lanes(out, factor, member, is_task);
+  }
+
+ private:
+  // Thread t and t ^ 2: the two tile rows of one mma step.
+  __device__ __forceinline__ void store_lanes(__half* out, float factor, int member, bool is_task) const {
     const bool is_upper = (member & 2) != 0;
 #pragma unroll
     for (int group = 0; group < rotation_pieces / 2; ++group) {
@@ -103,7 +110,25 @@ struct TeamBlock {
     }
   }
 
- private:
+  // Thread t and t ^ 4: all four tile rows of half a step.
+  __device__ __forceinline__ void store_steps(__half* out, float factor, int member, bool is_task) const {
+    const bool is_upper = (member & 4) != 0;
+#pragma unroll
+    for (int group = 0; group < rotation_pieces / 2; ++group) {
+      std::uint32_t kept[2], got[2];
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const std::uint32_t low = pair(v[2 * group + c], 0, factor), high = pair(v[2 * group + c], 1, factor);
+        kept[c] = is_upper ? high : low;
+        got[c] = __shfl_xor_sync(0xffffffffu, is_upper ? low : high, 4);
+      }
+      const int place = group * exl3_group + (member % 2 * 2 + (is_upper ? 1 : 0)) * 16 + (member & 2) * 4;
+      const uint4 made =
+          is_upper ? make_uint4(got[0], kept[0], got[1], kept[1]) : make_uint4(kept[0], got[0], kept[1], got[1]);
+      if (is_task) *reinterpret_cast<uint4*>(out + place) = made;
+    }
+  }
+
   static __device__ __forceinline__ std::uint32_t pair(const float (&four)[4], int c, float factor) {
     const __half2 two = __floats2half2_rn(four[2 * c] * factor, four[2 * c + 1] * factor);
     return *reinterpret_cast<const std::uint32_t*>(&two);
