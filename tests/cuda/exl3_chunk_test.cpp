@@ -108,7 +108,9 @@ struct Rotated {
   DeviceMatrix values, undo;
 
   Rotated(std::int64_t rows, std::int64_t inputs) : values(rows, inputs / 2), undo(rows, exl3_slices_max) {}
-  Exl3Rotated view() const { return {values.tensor().data, undo.tensor().row<float>(0)}; }
+  Exl3Rotated view(Exl3Order order = Exl3Order::lanes) const {
+    return {values.tensor().data, undo.tensor().row<float>(0), order};
+  }
 };
 
 // Some matrices that are multiplied together, with rows and room for their products.
@@ -158,11 +160,11 @@ struct TestSet {
     }
     return products();
   }
-  Floats in_blocks(int block_rows) const {
+  Floats in_blocks(int block_rows, Exl3Order order = Exl3Order::lanes) const {
     const Rotated rotated(std::int64_t{rows} * static_cast<std::int64_t>(matrices.size()), shape().inputs);
     settle();
-    check(exl3_rotate_set(nullptr, set(0, rows), rows, rotated.view()));
-    check(exl3_multiply_blocks(nullptr, set(0, rows), rotated.view(), rows, block_rows));
+    check(exl3_rotate_set(nullptr, set(0, rows), rows, rotated.view(order)));
+    check(exl3_multiply_blocks(nullptr, set(0, rows), rotated.view(order), rows, block_rows));
     return products();
   }
   Floats at_once() const {
@@ -191,6 +193,9 @@ void check_chunk(const Exl3Shape& shape, int count, int rows, std::uint32_t seed
   const Floats expected = set.in_steps(64);
   for (const int block_rows : block_sizes(shape)) {
     check_same(name + ", blocks of " + std::to_string(block_rows), expected, set.in_blocks(block_rows));
+  }
+  if (exl3_takes_steps(shape)) {
+    check_same(name + ", by warpgroups", expected, set.in_blocks(exl3_block_rows(shape), Exl3Order::steps));
   }
   check_same(name + ", at once", expected, set.at_once());
 }
@@ -290,6 +295,12 @@ BOOST_AUTO_TEST_CASE(a_chunk_has_the_bits_of_its_steps_for_every_division_of_the
   check_chunk({640, 256, 6, Exl3Codebook::three_inst}, 1, 257, 76);
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_a_whole_chunk_have_the_bits_of_their_steps) {
+  if (!has_device()) return;
+  for (const int rows : {200, 2047, 2048}) check_chunk({256, 256, 3, Exl3Codebook::mul1}, 1, rows, 83);
+  check_chunk({640, 3072, 5, Exl3Codebook::mul1}, 1, 200, 84);  // the order of steps is chosen by itself
+}
+
 BOOST_AUTO_TEST_CASE(members_of_a_set_have_the_bits_of_their_steps) {
   if (!has_device()) return;
   check_chunk({512, 128, 5, Exl3Codebook::mul1}, 4, 129, 77);
@@ -303,8 +314,10 @@ BOOST_AUTO_TEST_CASE(a_chunk_is_close_to_double_precision) {
   const TestSet set(random, shape, 1, 129, true);
   const exl3_reference::Matrix& reference = set.matrices.front()->reference;
   const auto weights = exl3_reference::decode(reference);
-  for (const int block_rows : block_sizes(shape)) {
-    const Floats found = set.in_blocks(block_rows);
+  std::vector<Floats> products;
+  for (const int block_rows : block_sizes(shape)) products.push_back(set.in_blocks(block_rows));
+  if (exl3_takes_steps(shape)) products.push_back(set.in_blocks(exl3_block_rows(shape), Exl3Order::steps));
+  for (const Floats& found : products) {
     for (int row = 0; row < set.rows; ++row) {
       const auto begin = set.host_x.front().begin() + row * shape.inputs;
       const std::vector<double> x(begin, begin + shape.inputs);
@@ -339,6 +352,19 @@ BOOST_AUTO_TEST_CASE(blocks_of_another_size_are_refused) {
     BOOST_TEST((exl3_multiply_blocks(nullptr, set, {}, 65, block_rows) == cudaErrorInvalidValue));
   }
   BOOST_TEST((exl3_multiply_blocks(nullptr, set, {}, 0, 64) == cudaErrorInvalidValue));
+}
+
+BOOST_AUTO_TEST_CASE(rows_in_the_order_of_steps_are_refused_where_no_kernel_takes_them) {
+  if (!has_device()) return;
+  constexpr Exl3Rotated in_steps{nullptr, nullptr, Exl3Order::steps};
+  Exl3Set set;
+  set.count = 1;
+  set.members[0].matrix.shape = {128, 128, 3, Exl3Codebook::mul1};
+  BOOST_TEST((exl3_multiply_blocks(nullptr, set, in_steps, 65, 64) == cudaErrorInvalidValue));
+  set.members[0].matrix.shape.codebook = Exl3Codebook::mcg;
+  BOOST_TEST((exl3_multiply_rotated(nullptr, set.members[0].matrix, in_steps, {}, 65) == cudaErrorInvalidValue));
+  BOOST_TEST((exl3_order_of({5120, 16384, 3, Exl3Codebook::mcg}, 1, 2048) == Exl3Order::lanes));
+  BOOST_TEST((exl3_order_of({5120, 16384, 3, Exl3Codebook::mul1}, 1, exl3_rows_max) == Exl3Order::lanes));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

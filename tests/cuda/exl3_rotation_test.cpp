@@ -1,4 +1,4 @@
-// Rotated rows of EXL3 products: many at once have the bits of each row alone.
+// Rotated rows of EXL3 products: many at once have the bits of each row alone, in either order of the inputs.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -82,7 +82,9 @@ struct RotatedRows {
       : values(rows, inputs / 2, DType::i32), undo(rows, exl3_slices_max, DType::i32) {
     BOOST_REQUIRE(backends().cuda->wait().has_value());
   }
-  Exl3Rotated view() const { return {values.tensor().data, static_cast<float*>(undo.tensor().data)}; }
+  Exl3Rotated view(Exl3Order order = Exl3Order::lanes) const {
+    return {values.tensor().data, static_cast<float*>(undo.tensor().data), order};
+  }
 
   DeviceMatrix values, undo;
 };
@@ -91,6 +93,27 @@ struct RotatedRows {
 Words row_words(const Words& all, std::int64_t row, std::size_t width) {
   const auto begin = all.begin() + row * static_cast<std::ptrdiff_t>(width);
   return {begin, begin + static_cast<std::ptrdiff_t>(width)};
+}
+
+// Both orders hold the same values at the places that layout.hpp names.
+template <class Rotate>
+void check_order(const RotationCase& test, const RotatedRows& lanes, const Rotate& rotate) {
+  const std::int64_t count = std::int64_t{test.parts} * test.rows;
+  const RotatedRows steps(count, test.inputs);
+  finish(rotate(0, test.rows, steps.view(Exl3Order::steps)));
+  const Words words = lanes.values.ints(), step_words = steps.values.ints();
+  const auto half = [](const Words& from, std::int64_t i) {
+    return static_cast<std::uint32_t>(from[static_cast<std::size_t>(i / 2)]) >> (i % 2 * 16) & 0xFFFFU;
+  };
+  std::int64_t wrong = 0;
+  for (std::int64_t row = 0; row < count; ++row) {
+    for (std::int64_t i = 0; i < test.inputs; ++i) {
+      const std::int64_t first = row * test.inputs;
+      wrong += half(words, first + exl3_rotated_index(i)) == half(step_words, first + exl3_step_index(i)) ? 0 : 1;
+    }
+  }
+  BOOST_TEST(wrong == 0, name_of(test) + " in the order of steps");
+  BOOST_TEST((lanes.undo.ints() == steps.undo.ints()));
 }
 
 // `rotate` takes the first of some rows, their number and where they go.
@@ -113,6 +136,7 @@ void check_rotation(const RotationCase& test, const Rotate& rotate) {
     }
   }
   BOOST_TEST(wrong == 0, name_of(test));
+  check_order(test, all, rotate);
 }
 
 void check_set(const RotationCase& test, std::uint32_t seed) {
@@ -162,6 +186,23 @@ void check_groups(const RotationCase& test, std::uint32_t seed) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(exl3_rotation)
+
+BOOST_AUTO_TEST_CASE(each_order_of_a_group_names_every_place_once) {
+  for (const Exl3Order order : {Exl3Order::lanes, Exl3Order::steps}) {
+    std::vector<int> found(2 * exl3_group);
+    for (std::int64_t i = 0; i < 2 * exl3_group; ++i) {
+      const std::int64_t place = exl3_input_index(order, i);
+      BOOST_TEST_REQUIRE(place / exl3_group == i / exl3_group);
+      ++found[static_cast<std::size_t>(place)];
+    }
+    BOOST_TEST((found == std::vector<int>(2 * exl3_group, 1)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(few_rows_lie_in_either_order) {
+  if (!has_device()) return;
+  check_set({640, 2, 3}, 94);
+}
 
 BOOST_AUTO_TEST_CASE(many_rows_of_a_set_have_the_bits_of_each_alone) {
   if (!has_device()) return;

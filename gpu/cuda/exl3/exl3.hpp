@@ -110,14 +110,18 @@ cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const E
 cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
 cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);
 
-// The two halves of the first, for callers whose rows are rotated elsewhere. Same bits.
+// The two halves of the first, for callers whose rows are rotated elsewhere. Same bits in either order of the rotated
+// rows; that of steps needs a matrix that takes them (exl3_takes_steps: MUL1 on Hopper). exl3_order_of says which order
+// is the faster, for `count` matrices that are multiplied together.
+bool exl3_takes_steps(const Exl3Shape& shape);
+Exl3Order exl3_order_of(const Exl3Shape& shape, int count, int rows);
 cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, int rows,
                         Exl3Rotated rotated);
 cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix, Exl3Rotated rotated, const Exl3Rows& y,
                                   int rows);
 
-// The second half by the kernel for chunks whatever the number of rows, in blocks of 64 or exl3_block_rows rows: what
-// the functions above choose for themselves where it is faster. Same bits.
+// The second half by the kernels for chunks whatever the number of rows, in blocks of 64 or exl3_block_rows rows (128
+// if the rows are in the order of steps): what the functions above choose for themselves where it is faster. Same bits.
 int exl3_block_rows(const Exl3Shape& shape);
 cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows,
                                  int block_rows);

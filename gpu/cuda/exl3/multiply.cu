@@ -54,6 +54,13 @@ bool fills_card(const Exl3Shape& shape, int count, int rows) {
   return shape.outputs / exl3_block * count * pieces_of(rows, exl3_block_rows(shape)) >= blocks_least;
 }
 
+// The same for the blocks of warpgroups: up to a card full of them take the time of one, that of few rows by the kernel
+// of a step grows with every 64 rows.
+bool fills_warpgroups(const Exl3Shape& shape, int count, int rows) {
+  constexpr int blocks_least = 24;
+  return shape.outputs / exl3_block * count * pieces_of(rows, chunk_rows_large) >= blocks_least;
+}
+
 // Whether one launch does it all. Every column block then repeats the rotation of its slice: at most one Hadamard block
 // a warp, or the repetition costs more than a launch.
 bool is_one_launch(const Exl3Shape& shape, const Exl3Split& split, int rows) {
@@ -98,9 +105,13 @@ cudaError_t multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated
   return launch(stream, shape, exl3_split_of_set(shape, set.count), job, {set.count, 1});
 }
 
-// Few rows: one piece. Many: the same kernel for every 64 rows, or the one for chunks.
+// Few rows: one piece. Many: the same kernel for every 64 rows, or one for chunks.
 cudaError_t multiply_rotated(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows) {
   const Exl3Shape& shape = set.members[0].matrix.shape;
+  if (rotated.order == Exl3Order::steps) {
+    if (!exl3_takes_steps(shape)) return cudaErrorInvalidValue;
+    return multiply_blocks(stream, set, rotated, rows, chunk_rows_large);
+  }
   if (rows > exl3_rows_max && fills_card(shape, set.count, rows)) {
     return multiply_blocks(stream, set, rotated, rows, exl3_block_rows(shape));
   }
@@ -115,6 +126,7 @@ cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows,
   const Exl3Shape& shape = set.members[0].matrix.shape;
   const Exl3Split split = exl3_split_of_set(shape, set.count);
   if (!is_one_launch(shape, split, rows)) {
+    scratch.order = exl3_order_of(shape, set.count, rows);
     const cudaError_t error = exl3_rotate_set(stream, set, rows, scratch);
     return error != cudaSuccess ? error : multiply_rotated(stream, set, scratch, rows);
   }
@@ -142,6 +154,15 @@ cudaError_t exl3_multiply_rotated(cudaStream_t stream, const Exl3Matrix& matrix,
   return multiply_rotated(stream, set, rotated, rows);
 }
 
+bool exl3_takes_steps(const Exl3Shape& shape) {
+  return has_warpgroups && exl3_accepts(shape) && shape.codebook == Exl3Codebook::mul1;
+}
+
+Exl3Order exl3_order_of(const Exl3Shape& shape, int count, int rows) {
+  const bool is_many = rows > exl3_rows_max && fills_warpgroups(shape, count, rows);
+  return exl3_takes_steps(shape) && is_many ? Exl3Order::steps : Exl3Order::lanes;
+}
+
 int exl3_block_rows(const Exl3Shape& shape) {
   return has_large_chunks && shape.codebook == Exl3Codebook::mul1 ? chunk_rows_large : chunk_rows_small;
 }
@@ -149,7 +170,9 @@ int exl3_block_rows(const Exl3Shape& shape) {
 cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Rotated rotated, int rows,
                                  int block_rows) {
   if (!is_one_kind(set) || !are_rows_valid(rows, exl3_chunk_rows_max)) return cudaErrorInvalidValue;
-  if (block_rows != chunk_rows_small && block_rows != exl3_block_rows(set.members[0].matrix.shape)) {
+  const Exl3Shape& shape = set.members[0].matrix.shape;
+  if (block_rows != chunk_rows_small && block_rows != exl3_block_rows(shape)) return cudaErrorInvalidValue;
+  if (rotated.order == Exl3Order::steps && (block_rows != chunk_rows_large || !exl3_takes_steps(shape))) {
     return cudaErrorInvalidValue;
   }
   return multiply_blocks(stream, set, rotated, rows, block_rows);

@@ -1,10 +1,13 @@
 // From a job to the kernel that serves it: codebook, warps along the inputs, rows. Body of product_k<bits>.cu.
 #pragma once
 
+#include <cstdlib>
+
 #include "gpu/cuda/exl3/product.cuh"
 #include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
+#include "gpu/cuda/exl3/product_warpgroup.cuh"
 #include "gpu/cuda/exl3/split.hpp"
 
 namespace tandem::gpu::cuda {
@@ -64,6 +67,14 @@ cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJo
   return launch_with_memory(stream, shape, product_chunk_kernel<bits, codebook, row_warps>, job);
 }
 
+template <int bits, int producers>
+cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
+  shape.threads = warpgroup_block_threads<producers>;
+  shape.shared_bytes = sizeof(WarpgroupMemory);
+  return launch_with_memory(stream, shape, product_warpgroup_kernel<bits, producers>, job);
+}
+
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if (job.rotates) return launch_few_rows<bits, codebook, 1, input_warps, input_warps, true>(stream, shape, job);
@@ -76,6 +87,12 @@ cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const 
 // into Hopper's registers: those of small blocks go to large ones, and some blocks have nothing to do.
 template <int bits>
 cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if constexpr (has_warpgroups) {
+    if (job.rotated.order == Exl3Order::steps) {
+      if (std::getenv("WG1") != nullptr) return launch_warpgroups<bits, 1>(stream, shape, job);
+      return launch_warpgroups<bits, warpgroup_producers>(stream, shape, job);
+    }
+  }
   constexpr int few = has_large_chunks && bits >= 6 ? 4 : 2, many = has_large_chunks ? 4 : 2;
   if (job.codebook == Exl3Codebook::mcg) return launch_chunk<bits, Exl3Codebook::mcg, few>(stream, shape, job);
   if (job.codebook == Exl3Codebook::three_inst) {
