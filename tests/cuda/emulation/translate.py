@@ -40,7 +40,7 @@ def translate_launch(match):
 
 
 def translate(text):
-    text = re.sub(r"extern __shared__\s+(?:__align__\(\s*16\s*\)\s+)?([\w:]+(?: \w+)?)\s+(\w+)\[\];",
+    text = re.sub(r"extern __shared__\s+(?:__align__\(\s*\d+\s*\)\s+)?([\w:]+(?: \w+)?)\s+(\w+)\[\];",
                   rf"auto* \2 = static_cast<\1*>({NAMESPACE}::shared_memory());", text)
     for assembly, call in ASSEMBLY.items():
         text = text.replace(f"asm volatile({assembly});", f"{NAMESPACE}::{call.format(ns=NAMESPACE)};")
