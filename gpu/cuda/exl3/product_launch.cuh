@@ -8,6 +8,7 @@
 #include "gpu/cuda/exl3/product_many.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
+#include "gpu/cuda/exl3/row_map.hpp"
 #include "gpu/cuda/exl3/split.hpp"
 
 namespace tandem::gpu::cuda {
@@ -70,9 +71,15 @@ cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJo
 template <int bits, int producers>
 cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
+  const auto kernel = product_warpgroup_kernel<bits, producers>;
   shape.threads = warpgroup_block_threads<producers>;
   shape.shared_bytes = sizeof(WarpgroupMemory);
-  return launch_with_memory(stream, shape, product_warpgroup_kernel<bits, producers>, job);
+  CUtensorMap rows;
+  cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * static_cast<int>(shape.grid.y)}, rows);
+  if (error != cudaSuccess) return error;
+  error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+  return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job, rows);
 }
 
 template <int bits, Exl3Codebook codebook, int input_warps>

@@ -4,7 +4,7 @@
 //          and copy.
 // Loop     a step is a group of 64 inputs: 16 KB of weights and 16 KB of rows in a stage of shared memory, both as the
 //          instruction reads them. A producer warpgroup takes every producers-th step: it waits until the stage is
-//          empty, starts the copies of the rows, decodes, and says that the stage is full. A consumer's stream holds
+//          empty, starts the copy of its rows, decodes, and says that the stage is full. A consumer's stream holds
 //          nothing but its products and additions.
 // Order    as in product_chunk.cuh: `sums` is the chain, `plane` the chains of the slice before it, `totals` the slices
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
@@ -46,38 +46,23 @@ struct WarpgroupPart {
   int block;  // of 128 outputs
 };
 
-// What a producer warpgroup puts into stages: a thread copies the same piece of every 16th row; a warp decodes two
-// column quads of a half.
+// Decodes stages of weights; a warp takes two column quads of a half.
 template <int bits>
-class StageWriter {
+class StageDecoder {
  public:
-  __device__ __forceinline__ StageWriter(const ProductJob& job, const WarpgroupPart& of)
+  __device__ __forceinline__ StageDecoder(const ProductJob& job, const WarpgroupPart& of)
       : words_(static_cast<const std::uint32_t*>(of.part.words) +
                static_cast<std::int64_t>(2 * of.block + own_half()) * (job.inputs / exl3_group) * group_words),
-        at_(own_pair(), threadIdx.x % 32),
-        values_(static_cast<const uint4*>(job.rotated.values) +
-                static_cast<std::int64_t>(of.part.first + own_row()) * (job.inputs / 8) + threadIdx.x % 8),
-        left_(of.part.rows - own_row()) {}
+        at_(own_pair(), threadIdx.x % 32) {}
 
-  __device__ __forceinline__ void load_words(int group) {
+  __device__ __forceinline__ void load(int group) {
     next_.load(words_ + static_cast<std::int64_t>(group) * group_words, at_);
   }
 
-  __device__ __forceinline__ void start_rows(const ProductJob& job, WarpgroupMemory::Stage& stage, int group) const {
-    unsigned char* to = stage.rows + operand_place(own_row(), threadIdx.x % 8);
-#pragma unroll
-    for (int i = 0; i < warpgroup_rows / row_step; ++i) {
-      const bool is_there = i * row_step < left_;
-      const std::int64_t from = static_cast<std::int64_t>(i * row_step) * (job.inputs / 8) + group * 8;
-      copy_async(to + i * row_step * operand_row_bytes, is_there ? values_ + from : job.rotated.values, is_there);
-    }
-    end_copy_stage();
-  }
-
-  // Decodes the words that were loaded last; those of `group` take their place.
+  // Of the words that were loaded last; those of `group` take their place.
   __device__ __forceinline__ void decode(WarpgroupMemory::Stage& stage, int group) {
     const HalfStream<bits> now = next_;
-    load_words(group);
+    load(group);
 #pragma unroll
     for (int run = 0; run < 8; ++run) {
       std::uint32_t a[4];
@@ -87,10 +72,7 @@ class StageWriter {
   }
 
  private:
-  static constexpr int group_words = bits * 32 * 4, row_step = warpgroup_threads / 8;
-  static __device__ __forceinline__ int own_row() {
-    return static_cast<int>(threadIdx.x) % warpgroup_threads / 8;
-  }
+  static constexpr int group_words = bits * 32 * 4;
   static __device__ __forceinline__ int own_half() {
     return static_cast<int>(threadIdx.x) / 32 % 2;
   }
@@ -101,32 +83,29 @@ class StageWriter {
   const std::uint32_t* words_;
   typename HalfStream<bits>::Place at_;
   HalfStream<bits> next_;
-  const uint4* values_;
-  int left_;
 };
 
 // The steps `first`, first + producers, .. by one warpgroup.
 template <int bits, int producers>
-__device__ __forceinline__ void produce(const ProductJob& job, const WarpgroupPart& of, WarpgroupMemory& memory,
-                                        int first) {
-  const auto advance = [&job](GroupWalk& walk) {
-#pragma unroll
-    for (int i = 0; i < producers; ++i) walk.next(job);
-  };
-  StageWriter<bits> writer(job, of);
+__device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const WarpgroupPart& of,
+                                        WarpgroupMemory& memory, int first) {
+  StageDecoder<bits> decoder(job, of);
   GroupWalk walk(job);
   for (int i = 0; i < first; ++i) walk.next(job);
-  writer.load_words(walk.group());
+  decoder.load(walk.group());
   wait_for_earlier_kernels();
   const int steps = job.inputs / exl3_group;
   for (int step = first; step < steps; step += producers) {
     const int place = step % warpgroup_stages, round = step / warpgroup_stages;
     WarpgroupMemory::Stage& stage = memory.stages[place];
     if (round > 0) memory.empty[place].wait((round - 1) % 2);
-    writer.start_rows(job, stage, walk.group());
-    advance(walk);
-    writer.decode(stage, walk.group());
-    wait_for_copy_stages<0>();
+    if (threadIdx.x % warpgroup_threads == 0) {
+      memory.full[place].arrive_for(sizeof(stage.rows));
+      memory.full[place].copy_tile(stage.rows, rows, walk.group() * exl3_group, of.part.first);
+    }
+#pragma unroll
+    for (int i = 0; i < producers; ++i) walk.next(job);
+    decoder.decode(stage, walk.group());
     publish_operands();
     __syncwarp();
     if (threadIdx.x % 32 == 0) memory.full[place].arrive();
@@ -245,7 +224,7 @@ inline constexpr int warpgroup_block_threads = (consumer_warpgroups + producers)
 // blockIdx.x: column blocks, then blocks of rows; y: members. Rows are in the order of steps.
 template <int bits, int producers>
 __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
-    product_warpgroup_kernel(const __grid_constant__ ProductJob job) {
+    product_warpgroup_kernel(const __grid_constant__ ProductJob job, const __grid_constant__ CUtensorMap rows) {
   constexpr int threads = warpgroup_block_threads<producers>;
   extern __shared__ __align__(1024) unsigned char warpgroup_bytes[];
   auto& memory = *reinterpret_cast<WarpgroupMemory*>(warpgroup_bytes);
@@ -257,8 +236,9 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
   of.part.row += row;
   of.part.rows = min(of.part.rows - row, warpgroup_rows);
   if (threadIdx.x < warpgroup_stages) {
-    memory.full[threadIdx.x].open(warpgroup_threads / 32);
+    memory.full[threadIdx.x].open(warpgroup_threads / 32 + 1);  // the warps that decode, and who copies
     memory.empty[threadIdx.x].open(consumer_threads / 32);
+    publish_operands();
   }
   __syncthreads();
   if (threadIdx.x < consumer_threads) {
@@ -268,7 +248,7 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
   } else {
     if constexpr (producers == 2) shrink_registers<88>();
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
-    produce<bits, producers>(job, of, memory, first);
+    produce<bits, producers>(job, rows, of, memory, first);
     finish_rows<threads>(job, of, memory);
   }
 }

@@ -12,6 +12,8 @@
 //           A fragments in registers.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstdint>
 
 namespace tandem::gpu::cuda {
@@ -214,6 +216,20 @@ class StageBarrier {
   }
   __device__ __forceinline__ void arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
+  }
+  // Arrives; the barrier then also waits for `bytes` bytes of copies that name it.
+  __device__ __forceinline__ void arrive_for(int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes) : "memory");
+  }
+  // Starts the copy of a tile of rows: 64 fp16 from `column` on of the rows from `row` on, as many as the map says, to
+  // where operand_of reads them. Rows and columns past the map's come as zeros.
+  __device__ __forceinline__ void copy_tile(void* tile, const CUtensorMap& map, int column, int row) {
+    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(tile));
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            to),
+        "l"(&map), "r"(column), "r"(row), "r"(address())
+        : "memory");
   }
   __device__ __forceinline__ void wait(int parity) {
     asm volatile(

@@ -1,6 +1,8 @@
 // What gpu/cuda/exl3/warpgroup.cuh declares, for kernels that name it: has_warpgroups is false here, nobody calls it.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstdint>
 
 namespace tandem::gpu::cuda {
@@ -28,6 +30,8 @@ class StageBarrier {
  public:
   void open(int count);
   void arrive();
+  void arrive_for(int bytes);
+  void copy_tile(void* tile, const CUtensorMap& map, int column, int row);
   void wait(int parity);
 };
 
