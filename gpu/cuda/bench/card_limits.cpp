@@ -32,11 +32,12 @@ double CardLimits::of(int bits) const noexcept {
   return std::min(copy, decode[static_cast<std::size_t>(bits)]);
 }
 
-double CardLimits::seconds(const Linear& weight) const noexcept {
-  const double moving = bytes_of_weight(weight) / copy;
-  if (weight.format != WeightFormat::exl3) return moving;
+double CardLimits::seconds(const Linear& weight, double rows) const noexcept {
+  const double operations = 2 * rows * static_cast<double>(weight.n) * static_cast<double>(weight.k);
+  const double least = std::max(bytes_of_weight(weight) / copy, multiply == 0 ? 0 : operations / multiply);
+  if (weight.format != WeightFormat::exl3) return least;
   const double rate = decode[static_cast<std::size_t>(weight.exl3.bits)];
-  return rate == 0 ? moving : std::max(moving, static_cast<double>(weight.codes.bytes) / rate);
+  return rate == 0 ? least : std::max(least, static_cast<double>(weight.codes.bytes) / rate);
 }
 
 double bytes_of_weight(const Linear& weight) noexcept {

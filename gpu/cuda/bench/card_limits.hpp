@@ -20,8 +20,9 @@ struct CardLimits {
   double multiply = 0;  // FP16 matrix operations a second, of the instruction that the products use
 
   double of(int bits) const noexcept;  // the nearer one
-  // Seconds that the nearer limit of one matrix needs: its bytes at the copy rate, its words at the decode ceiling.
-  double seconds(const Linear& weight) const noexcept;
+  // Seconds that the nearest limit of one matrix needs: its bytes at the copy rate, its words at the decode ceiling,
+  // the operations of `rows` rows at the rate of the matrix instruction.
+  double seconds(const Linear& weight, double rows) const noexcept;
 };
 
 // Bytes of a weight as it lies in memory.

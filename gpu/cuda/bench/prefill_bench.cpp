@@ -3,7 +3,8 @@
 //
 // Figures are of one chunk behind one that is not counted. Operations counted: two for each weight that a row meets,
 // plus attention's products with its keys. `of mma` is their share of what the card's matrix instruction does alone,
-// measured in the same run: with 1024 rows and more neither memory nor the decode of weights is the nearer limit.
+// measured in the same run. `limit` is the sum over all matrices of the nearest of three limits (step_limit.hpp): every
+// expert is decoded once for its share of the rows.
 #include "gpu/cuda/bench/prefill_bench.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 
 #include "gpu/cuda/bench/card_limits.hpp"
 #include "gpu/cuda/bench/random_shard.hpp"
+#include "gpu/cuda/bench/step_limit.hpp"
 #include "gpu/cuda/bench/stopwatch.hpp"
 #include "gpu/cuda/cuda_ops.hpp"
 
@@ -88,19 +90,31 @@ class Report {
     const std::int64_t position = shard.length() - chunk;
     const double rate = operations_of_chunk(shard.model(), chunk, position, mode.layers) / seconds;
     const double share = card_.multiply == 0 ? 0 : rate / card_.multiply;
-    out_ << (json_
-                 ? fmt::format(
-                       R"({{"bench":"prefill","chunk":{},"position":{},"mode":"{}","ms":{:.3f},"tokens_per_s":{:.1f},)"
-                       R"("operations_per_s":{:.4g},"of_mma":{:.4f}}})"
-                       "\n",
-                       chunk, position, mode.name, seconds * 1e3, chunk / seconds, rate, share)
-                 : fmt::format(
-                       "chunk {:>5} at {:>7} {:7} {:9.2f} ms  {:8.0f} tokens/s  {:6.1f} TFLOP/s, {:.1f} % of mma\n",
-                       chunk, position, mode.name, seconds * 1e3, chunk / seconds, rate / 1e12, 100 * share))
-         << std::flush;
+    const double limit = limit_of_chunk(shard, chunk, mode);
+    out_
+        << (json_
+                ? fmt::format(
+                      R"({{"bench":"prefill","chunk":{},"position":{},"mode":"{}","ms":{:.3f},"tokens_per_s":{:.1f},)"
+                      R"("operations_per_s":{:.4g},"of_mma":{:.4f},"limit_ms":{:.3f}}})"
+                      "\n",
+                      chunk, position, mode.name, seconds * 1e3, chunk / seconds, rate, share, limit * 1e3)
+                : fmt::format(
+                      "chunk {:>5} at {:>7} {:7} {:9.2f} ms  {:8.0f} tokens/s  {:6.1f} TFLOP/s, {:.1f} % of mma, limit "
+                      "{:.1f} ms, {:.1f} % of it\n",
+                      chunk, position, mode.name, seconds * 1e3, chunk / seconds, rate / 1e12, 100 * share, limit * 1e3,
+                      100 * limit / seconds))
+        << std::flush;
   }
 
  private:
+  // Seconds. Rows of a chunk choose experts independently: all of them, if there are rows enough.
+  double limit_of_chunk(const RandomShard& shard, int chunk, const Mode& mode) const {
+    const ModelConfig& c = shard.model().config;
+    const int touched = std::min(c.experts, chunk * c.experts_per_token);
+    const std::vector<int> distinct(static_cast<std::size_t>(mode.layers), touched);
+    return limit_of_step(shard.model(), card_, {chunk, shard.length(), 0, distinct}).seconds();
+  }
+
   std::ostream& out_;
   const CardLimits& card_;
   bool json_;

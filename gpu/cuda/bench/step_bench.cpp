@@ -83,7 +83,7 @@ class Limits {
       if (auto ok = shard_.model().ops->wait(); !ok) return ok.error();
       distinct = counter.distinct();
     }
-    return limit_of_step(shard_.model(), card_, rows, shard_.length(), distinct);
+    return limit_of_step(shard_.model(), card_, {rows, shard_.length(), rows, distinct});
   }
 
  private:

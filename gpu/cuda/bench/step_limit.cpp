@@ -17,13 +17,14 @@ class Count {
   Count(const CardLimits& card, StepLimit& limit) : card_(card), limit_(limit) {
     for (std::size_t i = 0; i < step_blocks; ++i) limit_.blocks[i].name = block_names[i];
   }
-  void add(StepBlock block, const Linear& weight, double times = 1) {
-    if (weight.empty()) return;
+  // `times` such matrices, each for `rows` rows.
+  void add(StepBlock block, const Linear& weight, double rows, double times = 1) {
+    if (weight.empty() || times == 0) return;
     limit_.blocks[block].bytes += times * bytes_of_weight(weight);
-    limit_.blocks[block].seconds += times * card_.seconds(weight);
+    limit_.blocks[block].seconds += times * card_.seconds(weight, rows);
   }
-  void add(StepBlock block, const PartialLinear& weight, double times = 1) {
-    for (const Linear& slice : weight.slices) add(block, slice, times);
+  void add(StepBlock block, const PartialLinear& weight, double rows, double times = 1) {
+    for (const Linear& slice : weight.slices) add(block, slice, rows, times);
   }
   void add_bytes(StepBlock block, double bytes) {
     limit_.blocks[block].bytes += bytes;
@@ -35,41 +36,44 @@ class Count {
   StepLimit& limit_;
 };
 
-void add_attention(Count& count, const AttentionWeights& w) {
+void add_attention(Count& count, const AttentionWeights& w, double rows) {
   for (const Linear* weight : {&w.wq_a, &w.wq_b, &w.wkv, &w.compressor.wkv, &w.compressor.wgate, &w.indexer.wq_b,
                                &w.indexer.weights_proj, &w.indexer.wk}) {
-    count.add(attention_block, *weight);
+    count.add(attention_block, *weight, rows);
   }
-  for (const Linear& group : w.wo_a) count.add(attention_block, group);
-  count.add(attention_block, w.wo_b);
+  for (const Linear& group : w.wo_a) count.add(attention_block, group, rows);
+  count.add(attention_block, w.wo_b, rows);
 }
 
-void add_experts(Count& count, const MoeWeights& moe, int distinct) {
-  count.add(router_block, moe.gate);
+// `uses`: of experts, by all rows.
+void add_experts(Count& count, const MoeWeights& moe, double rows, double uses, int distinct) {
+  count.add(router_block, moe.gate, rows);
   const ExpertWeights& expert = moe.experts.front();
-  count.add(experts_block, expert.w1, distinct);
-  count.add(experts_block, expert.w3, distinct);
-  count.add(experts_block, expert.w2, distinct);
-  count.add(shared_block, moe.shared.w1);
-  count.add(shared_block, moe.shared.w3);
-  count.add(shared_block, moe.shared.w2);
+  const double rows_of_expert = distinct == 0 ? 0 : uses / distinct;
+  count.add(experts_block, expert.w1, rows_of_expert, distinct);
+  count.add(experts_block, expert.w3, rows_of_expert, distinct);
+  count.add(experts_block, expert.w2, rows_of_expert, distinct);
+  count.add(shared_block, moe.shared.w1, rows);
+  count.add(shared_block, moe.shared.w3, rows);
+  count.add(shared_block, moe.shared.w2, rows);
 }
 
 // Window and chosen entries of each row; index keys once, since the rows are one sequence's.
-void add_caches(Count& count, const Model& model, std::int32_t rows, std::int64_t length) {
+void add_caches(Count& count, const Model& model, const StepShape& shape, std::size_t layers) {
   const ModelConfig& c = model.config;
-  const auto window = static_cast<double>(std::min<std::int64_t>(length, c.window));
+  const double rows = shape.rows;
+  const auto window = static_cast<double>(std::min<std::int64_t>(shape.length, c.window));
   const double window_record = record_bytes(RecordFormat::w8, c.head_dim);
-  for (const LayerRole& role : c.roles) {
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const LayerRole& role = c.roles[layer];
     count.add_bytes(cache_block, rows * window * window_record);
     if (role.ratio == 0) continue;
-    const std::int64_t visible = length / role.ratio;
+    const std::int64_t visible = shape.length / role.ratio;
     const auto chosen = static_cast<double>(std::min<std::int64_t>(visible, c.index_topk));
     count.add_bytes(cache_block, rows * chosen * record_bytes(RecordFormat::n4, c.head_dim));
     if (!role.is_index_source()) continue;
     const double keys = role.uses_candidates
-                            ? std::min(static_cast<double>(visible),
-                                       static_cast<double>(rows) * c.candidate_blocks * c.candidate_block_size)
+                            ? std::min(static_cast<double>(visible), rows * c.candidate_blocks * c.candidate_block_size)
                             : static_cast<double>(visible);
     count.add_bytes(cache_block, keys * record_bytes(RecordFormat::x4, c.index_head_dim));
   }
@@ -103,19 +107,20 @@ double ExpertCounter::mean() const noexcept {
   return std::accumulate(distinct_.begin(), distinct_.end(), 0.0) / static_cast<double>(distinct_.size());
 }
 
-StepLimit limit_of_step(const Model& model, const CardLimits& card, std::int32_t rows, std::int64_t length,
-                        const std::vector<int>& distinct) {
+StepLimit limit_of_step(const Model& model, const CardLimits& card, const StepShape& shape) {
   StepLimit limit;
   Count count(card, limit);
-  for (std::size_t layer = 0; layer < model.weights.layers.size(); ++layer) {
+  const double rows = shape.rows, uses = rows * model.config.experts_per_token;
+  const std::size_t layers = std::min(model.weights.layers.size(), shape.distinct.size());
+  for (std::size_t layer = 0; layer < layers; ++layer) {
     const BlockWeights& block = model.weights.layers[layer];
-    add_attention(count, block.attn);
+    add_attention(count, block.attn, rows);
     const double mix = static_cast<double>(block.hc_attn.fn.values.bytes + block.hc_ffn.fn.values.bytes);
     count.add_bytes(residual_block, mix);
-    add_experts(count, block.moe, layer < distinct.size() ? distinct[layer] : 0);
+    add_experts(count, block.moe, rows, uses, shape.distinct[layer]);
   }
-  count.add(head_block, model.weights.head);
-  add_caches(count, model, rows, length);
+  if (shape.head_rows > 0) count.add(head_block, model.weights.head, shape.head_rows);
+  add_caches(count, model, shape, layers);
   return limit;
 }
 

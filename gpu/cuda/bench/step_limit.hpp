@@ -1,8 +1,9 @@
 // StepLimit: what a step of one rank must move, and the least time that this card needs for it.
 //
 // Counted from the weights as they lie in memory: every matrix that a step touches once, the experts that its rows
-// chose once each, of the caches what its rows read. The time of a block is the sum over its matrices of the nearer of
-// two limits: bytes at the copy rate, EXL3 words at the decode ceiling.
+// chose once each, of the caches what its rows read. The time of a block is the sum over its matrices of the nearest of
+// three limits: bytes at the copy rate, EXL3 words at the decode ceiling, operations at the rate of the matrix
+// instruction.
 #pragma once
 
 #include <array>
@@ -41,9 +42,15 @@ class ExpertCounter final : public Probe {
   std::vector<int> distinct_;
 };
 
-// The limit of a step of `rows` rows of one sequence that then is `length` positions long, in which layer i touches
-// `distinct[i]` experts.
-StepLimit limit_of_step(const Model& model, const CardLimits& card, std::int32_t rows, std::int64_t length,
-                        const std::vector<int>& distinct);
+// `rows` rows of one sequence that then is `length` positions long; `head_rows` of them get logits. Layer i touches
+// `distinct[i]` experts; layers past them are not passed.
+struct StepShape {
+  std::int32_t rows = 1;
+  std::int64_t length = 0;
+  std::int32_t head_rows = 0;
+  std::vector<int> distinct;
+};
+
+StepLimit limit_of_step(const Model& model, const CardLimits& card, const StepShape& shape);
 
 }  // namespace tandem::gpu::cuda::bench
