@@ -96,6 +96,7 @@ template <int bits>
 cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if constexpr (has_warpgroups) {
     if (job.rotated.order == Exl3Order::steps) {
+      if (std::getenv("WG3") != nullptr) return launch_warpgroups<bits, 3>(stream, shape, job);
       if (std::getenv("WG1") != nullptr) return launch_warpgroups<bits, 1>(stream, shape, job);
       return launch_warpgroups<bits, warpgroup_producers>(stream, shape, job);
     }

@@ -221,6 +221,11 @@ inline constexpr int warpgroup_producers = 2;
 template <int producers>
 inline constexpr int warpgroup_block_threads = (consumer_warpgroups + producers) * warpgroup_threads;
 
+// Registers of a thread after those of producers went to consumers; together what a multiprocessor has.
+inline constexpr int consumer_registers = 160;
+template <int producers>
+inline constexpr int producer_registers = (512 - consumer_warpgroups * consumer_registers) / producers / 8 * 8;
+
 // blockIdx.x: column blocks, then blocks of rows; y: members. Rows are in the order of steps.
 template <int bits, int producers>
 __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
@@ -242,11 +247,11 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
   }
   __syncthreads();
   if (threadIdx.x < consumer_threads) {
-    if constexpr (producers == 2) grow_registers<168>();
+    if constexpr (producers >= 2) grow_registers<consumer_registers>();
     consume(job, of, memory);
     finish_rows<threads>(job, of, memory);
   } else {
-    if constexpr (producers == 2) shrink_registers<88>();
+    if constexpr (producers >= 2) shrink_registers<producer_registers<producers>>();
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
     produce<bits, producers>(job, rows, of, memory, first);
     finish_rows<threads>(job, of, memory);
