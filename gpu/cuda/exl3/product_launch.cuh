@@ -1,6 +1,7 @@
 // From a job to the kernel that serves it: codebook, warps along the inputs, rows. Body of product_k<bits>.cu.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "gpu/cuda/exl3/product.cuh"
@@ -72,6 +73,7 @@ template <int bits, int producers>
 cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
   const auto kernel = product_warpgroup_kernel<bits, producers>;
+  shape.grid.x = std::min(shape.grid.x, std::max(1U, multiprocessors() / shape.grid.y));
   shape.threads = warpgroup_block_threads<producers>;
   shape.shared_bytes = sizeof(WarpgroupMemory);
   CUtensorMap rows;
@@ -97,7 +99,6 @@ cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, 
   if constexpr (has_warpgroups) {
     if (job.rotated.order == Exl3Order::steps) {
       if (std::getenv("WG3") != nullptr) return launch_warpgroups<bits, 3>(stream, shape, job);
-      if (std::getenv("WG1") != nullptr) return launch_warpgroups<bits, 1>(stream, shape, job);
       return launch_warpgroups<bits, warpgroup_producers>(stream, shape, job);
     }
   }

@@ -2,6 +2,8 @@
 //
 // Shapes   a block is 128 outputs x 128 rows. Two consumer warpgroups take 64 outputs each; producer warpgroups decode
 //          and copy.
+// Grid     one block a multiprocessor, which takes tiles one after the other: while consumers finish one, producers
+//          fill stages for the next.
 // Loop     a step is a group of 64 inputs: 16 KB of weights and 16 KB of rows in a stage of shared memory, both as the
 //          instruction reads them. A producer warpgroup takes every producers-th step: it waits until the stage is
 //          empty, starts the copy of its rows, decodes, and says that the stage is full. A consumer's stream holds
@@ -9,7 +11,7 @@
 // Order    as in product_chunk.cuh: `sums` is the chain, `plane` the chains of the slice before it, `totals` the slices
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
 // Bytes    words: inputs * outputs * K / 8 for every 128 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
-//          from the second-level cache; y once. 197 KB of shared memory.
+//          from the second-level cache; y once. 199 KB of shared memory.
 // Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of
 // shared
 //          memory (8 instructions read 6 KB each, 32 KB are written); decode of 8,192 weights at the ceiling of
@@ -25,48 +27,89 @@ namespace tandem::gpu::cuda {
 inline constexpr int consumer_warpgroups = 2, consumer_threads = consumer_warpgroups * warpgroup_threads;
 inline constexpr int warpgroup_stages = 4, warpgroup_rows = chunk_rows_large;
 
-// Shared memory of a block. `sums` takes the place of the stages when the last one has been read.
+// Shared memory of a block.
 struct WarpgroupMemory {
   struct Stage {
     __align__(1024) unsigned char weights[2][exl3_group * operand_row_bytes];  // of each half
     __align__(1024) unsigned char rows[warpgroup_rows * operand_row_bytes];
   };
+  Stage stages[warpgroup_stages];
   union {
-    Stage stages[warpgroup_stages];
-    __align__(16) float sums[warpgroup_rows * partial_stride];
+    float4 totals[16][consumer_threads];
+    float sums[warpgroup_rows * partial_stride];  // of the rows of a finished tile
   };
-  float4 totals[16][consumer_threads];
   float undo[exl3_slices_max][warpgroup_rows];
+  std::uint16_t steps[exl3_inputs_max / exl3_group];  // StepPlace
   StageBarrier full[warpgroup_stages], empty[warpgroup_stages];
 };
 
-// A block's matrix and rows.
-struct WarpgroupPart {
-  ProductPart part;
-  int block;  // of 128 outputs
+// A step in the order of additions: its group, and what ends with it. 16 bits, made once a block.
+class StepPlace {
+ public:
+  __device__ __forceinline__ explicit StepPlace(std::uint16_t bits) : bits_(bits) {}
+  // Step `i`: the one that GroupWalk comes to i-th.
+  __device__ __forceinline__ StepPlace(const ProductJob& job, int i) {
+    constexpr int groups_a_block = exl3_block / exl3_group;
+    const auto first_of = [&job](int slice) {
+      return groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice);
+    };
+    int slice = 0;
+    while (i >= first_of(slice + 1)) ++slice;
+    const int first = first_of(slice), groups = first_of(slice + 1) - first, place = i - first;
+    // Chains take groups in turn, so the first ones may have one more than the others.
+    const int least = groups / job.warps, longer = groups % job.warps, in_longer = longer * (least + 1);
+    const bool is_long = place < in_longer;
+    const int length = is_long ? least + 1 : least, from = is_long ? place : place - in_longer;
+    const int chain = from / length + (is_long ? 0 : longer), round = from % length;
+    bits_ = first + chain + round * job.warps + (slice << 8) + (round + 1 == length ? chain_end : 0) +
+            (place + 1 == groups ? slice_end : 0) + (groups < job.warps ? empty_chains : 0);
+  }
+  __device__ __forceinline__ std::uint16_t bits() const { return static_cast<std::uint16_t>(bits_); }
+  __device__ __forceinline__ int group() const { return bits_ & 255; }
+  __device__ __forceinline__ int slice() const { return bits_ >> 8 & 7; }
+  __device__ __forceinline__ bool ends_chain() const { return (bits_ & chain_end) != 0; }
+  __device__ __forceinline__ bool ends_slice() const { return (bits_ & slice_end) != 0; }
+  __device__ __forceinline__ bool has_empty_chains() const { return (bits_ & empty_chains) != 0; }
+
+ private:
+  static constexpr int chain_end = 1 << 11, slice_end = 1 << 12, empty_chains = 1 << 13;
+  static_assert(exl3_inputs_max / exl3_group <= 256 && exl3_slices_max <= 8);
+  int bits_;
+};
+
+// The tiles of a matrix, 128 outputs x 128 rows, that a block takes one after the other.
+struct WarpgroupTile {
+  int index, block, row;  // `block` of the outputs, first row of the part
+
+  __device__ __forceinline__ WarpgroupTile(const ProductJob& job, int tile)
+      : index(tile), block(tile % job.column_blocks), row(tile / job.column_blocks * warpgroup_rows) {}
+  __device__ __forceinline__ bool is_there(const ProductPart& part) const { return row < part.rows; }
+  __device__ __forceinline__ WarpgroupTile next(const ProductJob& job) const {
+    return {job, index + static_cast<int>(gridDim.x)};
+  }
 };
 
 // Decodes stages of weights; a warp takes two column quads of a half.
 template <int bits>
 class StageDecoder {
  public:
-  __device__ __forceinline__ StageDecoder(const ProductJob& job, const WarpgroupPart& of)
-      : words_(static_cast<const std::uint32_t*>(of.part.words) +
-               static_cast<std::int64_t>(2 * of.block + own_half()) * (job.inputs / exl3_group) * group_words),
+  __device__ __forceinline__ StageDecoder(const ProductJob& job, const ProductPart& part)
+      : words_(static_cast<const std::uint32_t*>(part.words)),
+        groups_(job.inputs / exl3_group),
         at_(own_pair(), threadIdx.x % 32) {}
 
-  __device__ __forceinline__ void load(int group) {
-    next_.load(words_ + static_cast<std::int64_t>(group) * group_words, at_);
+  __device__ __forceinline__ void load(int block, int group) {
+    const std::int64_t index = static_cast<std::int64_t>(2 * block + own_half()) * groups_ + group;
+    next_.load(words_ + index * group_words, at_);
   }
+  // The words that were loaded last, so that others may be loaded meanwhile.
+  __device__ __forceinline__ HalfStream<bits> words() const { return next_; }
 
-  // Of the words that were loaded last; those of `group` take their place.
-  __device__ __forceinline__ void decode(WarpgroupMemory::Stage& stage, int group) {
-    const HalfStream<bits> now = next_;
-    load(group);
+  static __device__ __forceinline__ void decode(const HalfStream<bits>& words, WarpgroupMemory::Stage& stage) {
 #pragma unroll
     for (int run = 0; run < 8; ++run) {
       std::uint32_t a[4];
-      now.template fragment<Exl3Codebook::mul1>(run, a);
+      words.template fragment<Exl3Codebook::mul1>(run, a);
       store_matrices(stage.weights[own_half()] + fragment_place(2 * own_pair() + run / 4, run % 4), a);
     }
   }
@@ -81,35 +124,61 @@ class StageDecoder {
   }
 
   const std::uint32_t* words_;
+  int groups_;
   typename HalfStream<bits>::Place at_;
   HalfStream<bits> next_;
 };
 
-// The steps `first`, first + producers, .. by one warpgroup.
+// Where a producer or consumer is in the steps of all tiles of its block.
+class StepCount {
+ public:
+  __device__ __forceinline__ explicit StepCount(int first) : count_(first) {}
+  __device__ __forceinline__ int stage() const { return count_ % warpgroup_stages; }
+  __device__ __forceinline__ int round() const { return count_ / warpgroup_stages; }
+  __device__ __forceinline__ void advance(int by) { count_ += by; }
+
+ private:
+  int count_;
+};
+
+// The steps `first`, first + producers, .. of all tiles by one warpgroup.
 template <int bits, int producers>
-__device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const WarpgroupPart& of,
+__device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const ProductPart& part,
                                         WarpgroupMemory& memory, int first) {
-  StageDecoder<bits> decoder(job, of);
-  GroupWalk walk(job);
-  for (int i = 0; i < first; ++i) walk.next(job);
-  decoder.load(walk.group());
-  wait_for_earlier_kernels();
   const int steps = job.inputs / exl3_group;
-  for (int step = first; step < steps; step += producers) {
-    const int place = step % warpgroup_stages, round = step / warpgroup_stages;
-    WarpgroupMemory::Stage& stage = memory.stages[place];
-    if (round > 0) memory.empty[place].wait((round - 1) % 2);
-    if (threadIdx.x % warpgroup_threads == 0) {
-      memory.full[place].arrive_for(sizeof(stage.rows));
-      memory.full[place].copy_tile(stage.rows, rows, walk.group() * exl3_group, of.part.first);
+  WarpgroupTile tile(job, static_cast<int>(blockIdx.x));
+  int step = first;
+  const auto settle = [&] {
+    while (step >= steps) {
+      step -= steps;
+      tile = tile.next(job);
     }
-#pragma unroll
-    for (int i = 0; i < producers; ++i) walk.next(job);
-    decoder.decode(stage, walk.group());
+  };
+  settle();
+  StageDecoder<bits> decoder(job, part);
+  if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
+  wait_for_earlier_kernels();
+  for (StepCount at(first); tile.is_there(part); at.advance(producers)) {
+    WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
+    StageBarrier& full = memory.full[at.stage()];
+    if (at.round() > 0) memory.empty[at.stage()].wait((at.round() - 1) % 2);
+    if (threadIdx.x % warpgroup_threads == 0) {
+      full.arrive_for(sizeof(stage.rows));
+      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.row);
+    }
+    const HalfStream<bits> words = decoder.words();
+    step += producers;
+    settle();
+    if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
+    decoder.decode(words, stage);
     publish_operands();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) memory.full[place].arrive();
+    if (threadIdx.x % 32 == 0) full.arrive();
   }
+}
+
+__device__ __forceinline__ void meet_consumers() {
+  meet(1, consumer_threads);
 }
 
 // The three levels of a consumer warp's sums: 16 outputs x 128 rows.
@@ -147,16 +216,20 @@ struct WarpgroupSums {
     clear_plane();
   }
 
-  // Totals of all consumers, which have read their last stage, from their own places into rows.
+  // Totals of all consumers from their own places into rows.
   static __device__ __forceinline__ void gather(WarpgroupMemory& memory) {
     const int quad = threadIdx.x / 32 % 4, half = threadIdx.x / warpgroup_threads;
+    float4 own[tiles];
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
+    meet_consumers();  // rows take the place of totals
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
-      const float4 total = memory.totals[tile][threadIdx.x];
-      const float v[4] = {total.x, total.y, total.z, total.w};
+      const float v[4] = {own[tile].x, own[tile].y, own[tile].z, own[tile].w};
 #pragma unroll
       for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, half, c)] = v[c];
     }
+    meet_consumers();
   }
 };
 
@@ -173,46 +246,59 @@ __device__ __forceinline__ void multiply_stage(const WarpgroupMemory::Stage& sta
   wait_for_multiply(sums.sums);
 }
 
-// All steps by a consumer warpgroup; its totals then lie in shared memory.
-__device__ __forceinline__ void consume(const ProductJob& job, const WarpgroupPart& of, WarpgroupMemory& memory) {
-  constexpr int consumers_meet = 1;
-  wait_for_earlier_kernels();
-  for (int i = threadIdx.x; i < of.part.rows * exl3_slices_max; i += consumer_threads) {
-    const int row = i / exl3_slices_max, slice = i % exl3_slices_max;
-    if (slice < job.slices) {
-      memory.undo[slice][row] = job.rotated.undo[static_cast<std::int64_t>(of.part.first) * exl3_slices_max + i];
-    }
-  }
-  meet(consumers_meet, consumer_threads);
-  WarpgroupSums sums;
-  GroupWalk now(job);
-  bool adds = false;
-  const int steps = job.inputs / exl3_group;
-  for (int step = 0; step < steps; ++step) {
-    const int place = step % warpgroup_stages;
-    memory.full[place].wait(step / warpgroup_stages % 2);
-    multiply_stage(memory.stages[place], sums, adds);
-    if (threadIdx.x % 32 == 0) memory.empty[place].arrive();
-    adds = !now.ends_chain(job);
-    if (!adds) sums.end_chain();
-    if (now.ends_slice(job)) sums.end_slice(memory, now.slice(), now.has_empty_chains(job) ? 0.0f : -0.0f);
-    now.next(job);
-  }
-  meet(consumers_meet, consumer_threads);
-  sums.gather(memory);
+// The factors of a tile's rows, of all slices.
+__device__ __forceinline__ void load_undo(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
+  constexpr int four = 4, parts = exl3_slices_max / four;
+  static_assert(warpgroup_rows * parts == consumer_threads);
+  const int row = threadIdx.x / parts, slice = threadIdx.x % parts * four;
+  if (row >= part.rows) return;
+  const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + row) * exl3_slices_max + slice;
+  const float4 factors = *reinterpret_cast<const float4*>(from);
+  memory.undo[slice][row] = factors.x;
+  memory.undo[slice + 1][row] = factors.y;
+  memory.undo[slice + 2][row] = factors.z;
+  memory.undo[slice + 3][row] = factors.w;
 }
 
-// After everybody's sums lie in shared memory: rows are transformed and written by all warps.
-template <int threads>
-__device__ __forceinline__ void finish_rows(const ProductJob& job, const WarpgroupPart& of,
-                                            const WarpgroupMemory& memory) {
-  const int lane = threadIdx.x % 32, column = of.block * exl3_block + 4 * lane;
-  const uint2 svh = load_scales(of.part.svh, column);
-  __syncthreads();
-  for (int row = threadIdx.x / 32; row < of.part.rows; row += threads / 32) {
+// Rows of a finished tile are transformed and written.
+__device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int block,
+                                           const WarpgroupMemory& memory) {
+  const int lane = threadIdx.x % 32, column = block * exl3_block + 4 * lane;
+  const uint2 svh = load_scales(part.svh, column);
+  for (int row = threadIdx.x / 32; row < part.rows; row += consumer_threads / 32) {
     const float* slot = memory.sums + row * partial_stride + sum_slot(lane);
     float v[4] = {slot[0], slot[32], slot[64], slot[96]};
-    write_row(job, of.part, row, column, svh, v);
+    write_row(job, part, row, column, svh, v);
+  }
+}
+
+// All tiles by the consumers.
+__device__ __forceinline__ void consume(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
+  wait_for_earlier_kernels();
+  const int steps = job.inputs / exl3_group;
+  WarpgroupSums sums;
+  StepCount at(0);
+  for (WarpgroupTile tile(job, static_cast<int>(blockIdx.x)); tile.is_there(part); tile = tile.next(job)) {
+    ProductPart own = part;
+    own.first += tile.row;
+    own.row += tile.row;
+    own.rows = min(part.rows - tile.row, warpgroup_rows);
+    load_undo(job, own, memory);
+    meet_consumers();  // and nobody reads rows of the tile before
+    sums.clear_plane();  // anew, so that it needs no registers in between
+    bool adds = false;
+    for (int step = 0; step < steps; ++step) {
+      const StepPlace place(memory.steps[step]);
+      memory.full[at.stage()].wait(at.round() % 2);
+      multiply_stage(memory.stages[at.stage()], sums, adds);
+      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
+      at.advance(1);
+      adds = !place.ends_chain();
+      if (!adds) sums.end_chain();
+      if (place.ends_slice()) sums.end_slice(memory, place.slice(), place.has_empty_chains() ? 0.0f : -0.0f);
+    }
+    WarpgroupSums::gather(memory);
+    write_tile(job, own, tile.block, memory);
   }
 }
 
@@ -226,20 +312,18 @@ inline constexpr int consumer_registers = 160;
 template <int producers>
 inline constexpr int producer_registers = (512 - consumer_warpgroups * consumer_registers) / producers / 8 * 8;
 
-// blockIdx.x: column blocks, then blocks of rows; y: members. Rows are in the order of steps.
+// blockIdx.x: the first of the tiles that a block takes, every gridDim.x-th; y: members. Rows are in the order of
+// steps.
 template <int bits, int producers>
 __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
     product_warpgroup_kernel(const __grid_constant__ ProductJob job, const __grid_constant__ CUtensorMap rows) {
-  constexpr int threads = warpgroup_block_threads<producers>;
   extern __shared__ __align__(1024) unsigned char warpgroup_bytes[];
   auto& memory = *reinterpret_cast<WarpgroupMemory*>(warpgroup_bytes);
   let_next_kernel_start();
-  WarpgroupPart of{part_of(job, static_cast<int>(blockIdx.y), bits, Exl3Codebook::mul1),
-                   static_cast<int>(blockIdx.x) % job.column_blocks};
-  const int row = static_cast<int>(blockIdx.x) / job.column_blocks * warpgroup_rows;
-  of.part.first += row;
-  of.part.row += row;
-  of.part.rows = min(of.part.rows - row, warpgroup_rows);
+  const ProductPart part = part_of(job, static_cast<int>(blockIdx.y), bits, Exl3Codebook::mul1);
+  for (int i = threadIdx.x; i < job.inputs / exl3_group; i += warpgroup_block_threads<producers>) {
+    memory.steps[i] = StepPlace(job, i).bits();
+  }
   if (threadIdx.x < warpgroup_stages) {
     memory.full[threadIdx.x].open(warpgroup_threads / 32 + 1);  // the warps that decode, and who copies
     memory.empty[threadIdx.x].open(consumer_threads / 32);
@@ -248,13 +332,11 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
   __syncthreads();
   if (threadIdx.x < consumer_threads) {
     if constexpr (producers >= 2) grow_registers<consumer_registers>();
-    consume(job, of, memory);
-    finish_rows<threads>(job, of, memory);
+    consume(job, part, memory);
   } else {
     if constexpr (producers >= 2) shrink_registers<producer_registers<producers>>();
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
-    produce<bits, producers>(job, rows, of, memory, first);
-    finish_rows<threads>(job, of, memory);
+    produce<bits, producers>(job, rows, part, memory, first);
   }
 }
 

@@ -39,4 +39,14 @@ cudaError_t map_rotated_rows(const Exl3Rotated& rotated, const RowTiles& tiles, 
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+unsigned multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return 1;
+    const cudaError_t error = cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
+    return error == cudaSuccess && found > 0 ? found : 1;
+  }();
+  return static_cast<unsigned>(count);
+}
+
 }  // namespace tandem::gpu::cuda

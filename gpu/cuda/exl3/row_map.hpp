@@ -19,4 +19,7 @@ struct RowTiles {
 // 16-byte aligned, what the runtime says if the driver knows no such maps.
 cudaError_t map_rotated_rows(const Exl3Rotated& rotated, const RowTiles& tiles, CUtensorMap& map);
 
+// Of the present device, at least 1.
+unsigned multiprocessors();
+
 }  // namespace tandem::gpu::cuda
