@@ -73,7 +73,10 @@ template <int bits, int producers>
 cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
   const auto kernel = product_warpgroup_kernel<bits, producers>;
-  shape.grid.x = std::min(shape.grid.x, std::max(1U, multiprocessors() / shape.grid.y));
+  shape.cluster = warpgroup_cluster;
+  const auto columns = static_cast<unsigned>(job.column_blocks);
+  const unsigned pairs = columns * ((shape.grid.x / columns + 1) / 2);  // of tiles
+  shape.grid.x = 2 * std::min(pairs, std::max(1U, multiprocessors() / 2 / shape.grid.y));
   shape.threads = warpgroup_block_threads<producers>;
   shape.shared_bytes = sizeof(WarpgroupMemory);
   CUtensorMap rows;

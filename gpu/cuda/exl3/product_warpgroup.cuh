@@ -77,56 +77,60 @@ class StepPlace {
   int bits_;
 };
 
-// The tiles of a matrix, 128 outputs x 128 rows, that a block takes one after the other.
-struct WarpgroupTile {
-  int index, block, row;  // `block` of the outputs, first row of the part
+inline constexpr int warpgroup_cluster = 2;
+__device__ __forceinline__ int rank_in_pair() {
+  return static_cast<int>(blockIdx.x) % warpgroup_cluster;
+}
 
-  __device__ __forceinline__ WarpgroupTile(const ProductJob& job, int tile)
-      : index(tile), block(tile % job.column_blocks), row(tile / job.column_blocks * warpgroup_rows) {}
+// The tiles of a matrix, 128 outputs x 256 rows, that a pair of blocks takes one after the other, 128 rows each.
+struct PairTile {
+  int index, block, row;  // `block` of the outputs, first row of the pair
+
+  __device__ __forceinline__ PairTile(const ProductJob& job, int tile)
+      : index(tile),
+        block(tile % job.column_blocks),
+        row(tile / job.column_blocks * warpgroup_cluster * warpgroup_rows) {}
+  __device__ __forceinline__ explicit PairTile(const ProductJob& job)
+      : PairTile(job, static_cast<int>(blockIdx.x) / warpgroup_cluster) {}
+  __device__ __forceinline__ int own_row() const { return row + rank_in_pair() * warpgroup_rows; }
   __device__ __forceinline__ bool is_there(const ProductPart& part) const { return row < part.rows; }
-  __device__ __forceinline__ WarpgroupTile next(const ProductJob& job) const {
-    return {job, index + static_cast<int>(gridDim.x)};
+  __device__ __forceinline__ PairTile next(const ProductJob& job) const {
+    return {job, index + static_cast<int>(gridDim.x) / warpgroup_cluster};
   }
 };
 
-// Decodes stages of weights; a warp takes two column quads of a half.
+// Decodes a block's half of the weights of a stage: 64 outputs, a warp one column quad.
 template <int bits>
 class StageDecoder {
  public:
   __device__ __forceinline__ StageDecoder(const ProductJob& job, const ProductPart& part)
-      : words_(static_cast<const std::uint32_t*>(part.words)),
-        groups_(job.inputs / exl3_group),
-        at_(own_pair(), threadIdx.x % 32) {}
+      : words_(static_cast<const std::uint32_t*>(part.words)), groups_(job.inputs / exl3_group) {}
 
   __device__ __forceinline__ void load(int block, int group) {
-    const std::int64_t index = static_cast<std::int64_t>(2 * block + own_half()) * groups_ + group;
-    next_.load(words_ + index * group_words, at_);
+    const std::int64_t index = static_cast<std::int64_t>(2 * block + rank_in_pair()) * groups_ + group;
+    next_.load(words_ + index * group_words, own_quad(), threadIdx.x % 32);
   }
   // The words that were loaded last, so that others may be loaded meanwhile.
-  __device__ __forceinline__ HalfStream<bits> words() const { return next_; }
+  __device__ __forceinline__ QuadStream<bits> words() const { return next_; }
 
-  static __device__ __forceinline__ void decode(const HalfStream<bits>& words, WarpgroupMemory::Stage& stage) {
+  static __device__ __forceinline__ void decode(const QuadStream<bits>& words, void* tile) {
 #pragma unroll
-    for (int run = 0; run < 8; ++run) {
+    for (int q = 0; q < chunk_k_steps; ++q) {
       std::uint32_t a[4];
-      words.template fragment<Exl3Codebook::mul1>(run, a);
-      store_matrices(stage.weights[own_half()] + fragment_place(2 * own_pair() + run / 4, run % 4), a);
+      words.template fragment<Exl3Codebook::mul1>(q, a);
+      store_matrices(static_cast<unsigned char*>(tile) + fragment_place(own_quad(), q), a);
     }
   }
 
  private:
   static constexpr int group_words = bits * 32 * 4;
-  static __device__ __forceinline__ int own_half() {
-    return static_cast<int>(threadIdx.x) / 32 % 2;
-  }
-  static __device__ __forceinline__ int own_pair() {
-    return static_cast<int>(threadIdx.x) / 64 % 2;
+  static __device__ __forceinline__ int own_quad() {
+    return static_cast<int>(threadIdx.x) / 32 % 4;
   }
 
   const std::uint32_t* words_;
   int groups_;
-  typename HalfStream<bits>::Place at_;
-  HalfStream<bits> next_;
+  QuadStream<bits> next_;
 };
 
 // Where a producer or consumer is in the steps of all tiles of its block.
@@ -145,8 +149,10 @@ class StepCount {
 template <int bits, int producers>
 __device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const ProductPart& part,
                                         WarpgroupMemory& memory, int first) {
+  constexpr int producers_meet = 2;
+  const bool is_first = threadIdx.x % warpgroup_threads == 0;
   const int steps = job.inputs / exl3_group;
-  WarpgroupTile tile(job, static_cast<int>(blockIdx.x));
+  PairTile tile(job);
   int step = first;
   const auto settle = [&] {
     while (step >= steps) {
@@ -161,19 +167,26 @@ __device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap
   for (StepCount at(first); tile.is_there(part); at.advance(producers)) {
     WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
     StageBarrier& full = memory.full[at.stage()];
+    auto& weights = stage.weights[rank_in_pair()];
     if (at.round() > 0) memory.empty[at.stage()].wait((at.round() - 1) % 2);
-    if (threadIdx.x % warpgroup_threads == 0) {
-      full.arrive_for(sizeof(stage.rows));
-      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.row);
+    if (is_first) {
+      full.arrive_for(sizeof(stage.rows) +
+                      sizeof(weights));  // the other half of the weights comes from the other block
+      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.own_row());
     }
-    const HalfStream<bits> words = decoder.words();
+    __syncwarp();
+    const QuadStream<bits> words = decoder.words();
     step += producers;
     settle();
     if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
-    decoder.decode(words, stage);
+    decoder.decode(words, weights);
     publish_operands();
+    meet(producers_meet + first, warpgroup_threads);
+    if (is_first) {
+      full.copy_to_rank(weights, sizeof(weights), 1 - rank_in_pair());
+      full.arrive();
+    }
     __syncwarp();
-    if (threadIdx.x % 32 == 0) full.arrive();
   }
 }
 
@@ -278,20 +291,20 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
   const int steps = job.inputs / exl3_group;
   WarpgroupSums sums;
   StepCount at(0);
-  for (WarpgroupTile tile(job, static_cast<int>(blockIdx.x)); tile.is_there(part); tile = tile.next(job)) {
+  for (PairTile tile(job); tile.is_there(part); tile = tile.next(job)) {
     ProductPart own = part;
-    own.first += tile.row;
-    own.row += tile.row;
-    own.rows = min(part.rows - tile.row, warpgroup_rows);
+    own.first += tile.own_row();
+    own.row += tile.own_row();
+    own.rows = min(part.rows - tile.own_row(), warpgroup_rows);  // none or less for the second block of a pair
     load_undo(job, own, memory);
-    meet_consumers();  // and nobody reads rows of the tile before
+    meet_consumers();    // and nobody reads rows of the tile before
     sums.clear_plane();  // anew, so that it needs no registers in between
     bool adds = false;
     for (int step = 0; step < steps; ++step) {
       const StepPlace place(memory.steps[step]);
       memory.full[at.stage()].wait(at.round() % 2);
       multiply_stage(memory.stages[at.stage()], sums, adds);
-      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
+      if (const int lane = threadIdx.x % 32; lane < warpgroup_cluster) memory.empty[at.stage()].arrive_at(lane);
       at.advance(1);
       adds = !place.ends_chain();
       if (!adds) sums.end_chain();
@@ -312,7 +325,7 @@ inline constexpr int consumer_registers = 160;
 template <int producers>
 inline constexpr int producer_registers = (512 - consumer_warpgroups * consumer_registers) / producers / 8 * 8;
 
-// blockIdx.x: the first of the tiles that a block takes, every gridDim.x-th; y: members. Rows are in the order of
+// blockIdx.x: the first of the tiles that a block takes, for its pair; y: members. Rows are in the order of
 // steps.
 template <int bits, int producers>
 __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
@@ -325,11 +338,13 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
     memory.steps[i] = StepPlace(job, i).bits();
   }
   if (threadIdx.x < warpgroup_stages) {
-    memory.full[threadIdx.x].open(warpgroup_threads / 32 + 1);  // the warps that decode, and who copies
-    memory.empty[threadIdx.x].open(consumer_threads / 32);
+    memory.full[threadIdx.x].open(2);  // who copies rows, and who knows that the block's half is decoded
+    memory.empty[threadIdx.x].open(warpgroup_cluster * consumer_threads / 32);
     publish_operands();
   }
   __syncthreads();
+  cluster_arrive();
+  cluster_wait();
   if (threadIdx.x < consumer_threads) {
     if constexpr (producers >= 2) grow_registers<consumer_registers>();
     consume(job, part, memory);
@@ -338,6 +353,9 @@ __global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
     produce<bits, producers>(job, rows, part, memory, first);
   }
+  __syncwarp();
+  cluster_arrive();
+  cluster_wait();  // nobody leaves to whom the other one still writes
 }
 
 }  // namespace tandem::gpu::cuda
