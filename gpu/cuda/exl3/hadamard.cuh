@@ -20,12 +20,9 @@ __device__ __forceinline__ void hadamard_128(float (&v)[4], int lane) {
   hadamard_4(v);
 #pragma unroll
   for (int width = 1; width < 32; width *= 2) {
-    const bool upper = (lane & width) != 0;
+    const float sign = (lane & width) != 0 ? -1.0f : 1.0f;  // a product with it is exact: one rounding
 #pragma unroll
-    for (float& x : v) {
-      const float other = __shfl_xor_sync(0xffffffffu, x, width);
-      x = upper ? other - x : x + other;
-    }
+    for (float& x : v) x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, width));
   }
 }
 

@@ -183,9 +183,8 @@ __device__ __forceinline__ void deliver_sums(const ProductJob& job, const Place&
   }
 }
 
-// One row of 128 outputs, four sums a lane: transformed back, scaled, written.
-__device__ __forceinline__ void write_row(const ProductJob& job, const ProductPart& part, int row, int column,
-                                          uint2 svh, float (&v)[4]) {
+// One row of 128 outputs, four sums a lane: transformed back and scaled.
+__device__ __forceinline__ void finish_sums(const ProductPart& part, int column, uint2 svh, float (&v)[4]) {
   float scale[4];
   hadamard_128(v, threadIdx.x % 32);
   scale_values(svh, scale);
@@ -196,6 +195,11 @@ __device__ __forceinline__ void write_row(const ProductJob& job, const ProductPa
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] += scale[i];
   }
+}
+
+__device__ __forceinline__ void write_row(const ProductJob& job, const ProductPart& part, int row, int column,
+                                          uint2 svh, float (&v)[4]) {
+  finish_sums(part, column, svh, v);
   store_product(job, part, row, column, v);
 }
 

@@ -273,15 +273,21 @@ __device__ __forceinline__ void load_undo(const ProductJob& job, const ProductPa
   memory.undo[slice + 3][row] = factors.w;
 }
 
-// Rows of a finished tile are transformed and written.
-__device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int block,
+// Rows of a finished tile are transformed and written, four at a time: loads, exchanges and stores wait for each other.
+__device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int column, uint2 svh,
                                            const WarpgroupMemory& memory) {
-  const int lane = threadIdx.x % 32, column = block * exl3_block + 4 * lane;
-  const uint2 svh = load_scales(part.svh, column);
-  for (int row = threadIdx.x / 32; row < part.rows; row += consumer_threads / 32) {
-    const float* slot = memory.sums + row * partial_stride + sum_slot(lane);
-    float v[4] = {slot[0], slot[32], slot[64], slot[96]};
-    write_row(job, part, row, column, svh, v);
+  constexpr int warps = consumer_threads / 32, near = 4;
+  const float* slots = memory.sums + sum_slot(threadIdx.x % 32);
+  for (int row = threadIdx.x / 32; row < part.rows; row += near * warps) {
+    float v[near][4];
+#pragma unroll
+    for (int i = 0; i < 4 * near; ++i) v[i / 4][i % 4] = slots[(row + i / 4 * warps) * partial_stride + i % 4 * 32];
+#pragma unroll
+    for (float(&own)[4] : v) finish_sums(part, column, svh, own);
+#pragma unroll
+    for (int i = 0; i < near; ++i) {
+      if (row + i * warps < part.rows) store_product(job, part, row + i * warps, column, v[i]);
+    }
   }
 }
 
@@ -297,6 +303,8 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     own.row += tile.own_row();
     own.rows = min(part.rows - tile.own_row(), warpgroup_rows);  // none or less for the second block of a pair
     load_undo(job, own, memory);
+    const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
+    const uint2 svh = load_scales(part.svh, column);
     meet_consumers();    // and nobody reads rows of the tile before
     sums.clear_plane();  // anew, so that it needs no registers in between
     bool adds = false;
@@ -311,7 +319,7 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
       if (place.ends_slice()) sums.end_slice(memory, place.slice(), place.has_empty_chains() ? 0.0f : -0.0f);
     }
     WarpgroupSums::gather(memory);
-    write_tile(job, own, tile.block, memory);
+    write_tile(job, own, column, svh, memory);
   }
 }
 
