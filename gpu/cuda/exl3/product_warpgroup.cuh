@@ -1,21 +1,21 @@
 // The product of product_chunk.cuh by Hopper's warpgroup instruction: warps that decode and warps that multiply.
 //
-// Shapes   a block is 128 outputs x 128 rows. Two consumer warpgroups take 64 outputs each; producer warpgroups decode
-//          and copy.
-// Grid     one block a multiprocessor, which takes tiles one after the other: while consumers finish one, producers
-//          fill stages for the next.
+// Shapes   a pair of blocks (a cluster) takes tiles of 128 outputs x 256 rows, each block 128 rows. In a block two
+//          consumer warpgroups have 64 outputs each; producer warpgroups decode and start copies.
+// Grid     a block a multiprocessor; a pair takes tiles one after the other. While consumers finish one, producers fill
+//          stages for the next.
 // Loop     a step is a group of 64 inputs: 16 KB of weights and 16 KB of rows in a stage of shared memory, both as the
 //          instruction reads them. A producer warpgroup takes every producers-th step: it waits until the stage is
-//          empty, starts the copy of its rows, decodes, and says that the stage is full. A consumer's stream holds
-//          nothing but its products and additions.
+//          empty in both blocks, starts the copy of the block's rows, decodes 64 of the 128 outputs and copies them to
+//          the other block, which does the other half. A stage is full when rows and both halves are there. A
+//          consumer's stream holds nothing but its products and additions.
 // Order    as in product_chunk.cuh: `sums` is the chain, `plane` the chains of the slice before it, `totals` the slices
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
-// Bytes    words: inputs * outputs * K / 8 for every 128 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
+// Bytes    words: inputs * outputs * K / 8 for every 256 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
 //          from the second-level cache; y once. 199 KB of shared memory.
-// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of
-// shared
-//          memory (8 instructions read 6 KB each, 32 KB are written); decode of 8,192 weights at the ceiling of
-//          BENCHMARKS.md 350 to 400 of the integer pipes.
+// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of shared
+//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 180 of decode, 80 to 130
+//          of waiting and addressing, 128 of additions where every chain is one group.
 #pragma once
 
 #include "gpu/cuda/exl3/half_stream.cuh"
