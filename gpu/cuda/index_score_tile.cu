@@ -3,13 +3,14 @@
 // Shapes   a block is eight rows, one a warp, and 2048 keys, a page at a time: each warp decodes eight keys of the next
 //          page while all score this one. X4 records of 128 dimensions, up to 32 heads.
 // Order    gpu/index_order.hpp: blocks of 32 dimensions exact, formed by matrix instructions (index_heads.cuh); a key
-//          and a row always have the same bits.
+//          and a row always have the same bits. Where the scales of a key and of a row's queries are so close that the
+//          sums over all blocks are exact too, one chain of matrix instructions forms them: rounding is nowhere, so the
+//          order is any.
 // Bytes    68 a key for every eight rows, 16 KB of queries a row for every 2048 keys, from the second-level cache; 4
 //          out a key and row.
-// Limit    matrix instructions: 16 of them score eight keys, beside some 90 others. Measured on an H200: 490 us for 126
-//          rows and 133 k keys, their pipe 44 % busy; the rest is waiting for results, with four warps a scheduler.
-// Shared   32 KB a block.
-// Rows     of one launch may belong to several sequences: neighbours with the same pages are taken together.
+// Limit    matrix instructions: 16 of them score eight keys, beside some 45 others, 90 where blocks are added one by
+// one. Shared   32 KB a block. Rows     of one launch may belong to several sequences: neighbours with the same pages
+// are taken together.
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/index_heads.cuh"
 #include "gpu/cuda/index_score.cuh"
@@ -28,7 +29,13 @@ static_assert(page_tiles == tile_rows, "every warp decodes one tile of a page");
 // A page of decoded keys, a word of each block and lane after the other.
 struct PageKeys {
   uint4 words[page_tiles][blocks][warp_size];
+  unsigned spreads[page_tiles];  // of the scales of a tile's keys, see scale_spread
 };
+
+// Octaves between scales. The products of a head with a key are multiples of 2^(q + k - 4), q the least exponent of a
+// query block's largest value and k that of a key block's scale, and their 128 add up to less than 2^(q + k + 11 +
+// spreads). So 15 bits and the spreads hold every sum in between; a matrix instruction keeps 24.
+constexpr unsigned spread_most = 6, spread_broken = 255;
 
 // Rows base .. base + count - 1 of the work; they share a pool and pages.
 struct RowRun {
@@ -45,12 +52,78 @@ __device__ int own_warp() {
   return static_cast<int>(threadIdx.x) / warp_size;
 }
 
-__device__ void store_keys(const KeyTile& tile, PageKeys& page) {
+// Octaves between the scales of this lane's key; 0 where it has no digits.
+__device__ unsigned scale_spread(const KeyCodes& codes) {
+  constexpr unsigned scale_least = 32, scale_most = 222;  // far from numbers that a product could lose
+  unsigned digits = 0, least = 255, most = 0;
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) {
+    const unsigned scale = codes.scales >> (8 * b) & 255U;
+    digits |= codes.words[b];
+    least = scale < least ? scale : least;
+    most = scale < most ? most : scale;
+  }
+  if (digits == 0) return 0;
+  return least < scale_least || most > scale_most ? spread_broken : most - least;
+}
+
+// Octaves between the largest values of the blocks of a head, the most of all heads.
+__device__ unsigned query_spread(const QueryHeads& own) {
+  constexpr unsigned exponent_least = 67, exponent_most = 187;
+  unsigned spread = 0;
+#pragma unroll
+  for (int h = 0; h < 4; ++h) {
+    unsigned least = exponent_most, most = exponent_least;
+#pragma unroll
+    for (int b = 0; b < blocks; ++b) {
+      const auto& pair = own.queries[b][h / 2];
+      unsigned largest = 0;
+      for (const std::uint32_t word : {pair[0][h % 2], pair[0][2 + h % 2], pair[1][h % 2], pair[1][2 + h % 2]}) {
+        const unsigned low = word & 0x7FFFU, high = word >> 16 & 0x7FFFU;
+        largest = max(largest, max(low, high));
+      }
+      largest = max(largest, __shfl_xor_sync(full_warp, largest, 1));
+      largest = max(largest, __shfl_xor_sync(full_warp, largest, 2));
+      if (largest == 0) continue;
+      const unsigned exponent = largest >> 7;
+      if (exponent < exponent_least || exponent > exponent_most) spread = spread_broken;
+      least = exponent < least ? exponent : least;
+      most = exponent < most ? most : exponent;
+    }
+    if (most > least) spread = max(spread, most - least);
+  }
+  return __reduce_max_sync(full_warp, spread);
+}
+
+__device__ void store_keys(const KeyCodes& codes, PageKeys& page) {
+  const KeyTile tile = decode_keys(codes);
 #pragma unroll
   for (int b = 0; b < blocks; ++b) page.words[own_warp()][b][own_lane()] = tile.words[b];
+  const unsigned spread = __reduce_max_sync(full_warp, scale_spread(codes));
+  if (own_lane() == 0) page.spreads[own_warp()] = spread;
+}
+
+// add_heads where all sums are exact.
+__device__ void add_heads_exactly(const QueryHeads& own, const KeyTile& tile, float (&lane)[2]) {
+  float dots[2][4] = {};
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) {
+    const uint4 keys = tile.words[b];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) multiply_add_bf16(dots[m], own.queries[b][m][0], keys.x, keys.y);
+#pragma unroll
+    for (int m = 0; m < 2; ++m) multiply_add_bf16(dots[m], own.queries[b][m][1], keys.z, keys.w);
+  }
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    lane[c] = 0;
+#pragma unroll
+    for (int h = 0; h < 4; ++h) lane[c] = fmaf(own.weights[h], fmaxf(dots[h / 2][2 * (h % 2) + c], 0.0F), lane[c]);
+  }
 }
 
 // Scores 32 keys of the page for this warp's row.
+template <bool exactly>
 __device__ float score_group(const QueryHeads& queries, const PageKeys& page, int group) {
   float lanes_of_key[group_tiles][2];
 #pragma unroll
@@ -58,28 +131,38 @@ __device__ float score_group(const QueryHeads& queries, const PageKeys& page, in
     KeyTile tile;
 #pragma unroll
     for (int b = 0; b < blocks; ++b) tile.words[b] = page.words[group * group_tiles + t][b][own_lane()];
-    add_heads(queries, tile, lanes_of_key[t]);
+    exactly ? add_heads_exactly(queries, tile, lanes_of_key[t]) : add_heads(queries, tile, lanes_of_key[t]);
   }
   return add_lanes(lanes_of_key);
 }
 
+__device__ float score_group(const QueryHeads& queries, unsigned spread, const PageKeys& page, int group) {
+  unsigned most = 0;
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) most = max(most, page.spreads[group * group_tiles + t]);
+  return spread + most <= spread_most ? score_group<true>(queries, page, group)
+                                      : score_group<false>(queries, page, group);
+}
+
 // The pages of the run, two of which are in shared memory in turn.
 __device__ void score_pages(const IndexWork& work, const RowRun& run, PageKeys (&pages)[2]) {
-  const IndexSource& row = work.rows[run.base + (own_warp() < run.count ? own_warp() : 0)];
+  const IndexSource row = work.rows[run.base + (own_warp() < run.count ? own_warp() : 0)];
   const int visible = own_warp() < run.count ? row.visible : 0;
   const int last = run.visible < run.first + tile_span ? run.visible : run.first + tile_span;
   const int own_tile = own_warp() * tile_keys;
   QueryHeads queries;
   load_queries(work, row.row, queries);
-  store_keys(decode_keys(load_codes(row, run.first + own_tile, last)), pages[0]);
+  const unsigned spread = query_spread(queries);
+  store_keys(load_codes(row, run.first + own_tile, last), pages[0]);
   int turn = 0;
   for (int first = run.first; first < last; first += page_entries, turn ^= 1) {
     const KeyCodes next = load_codes(row, first + page_entries + own_tile, last);
     __syncthreads();  // this page is there, and nobody reads the other one any more
     for (int entry = first; entry < first + page_entries && entry < visible; entry += group_keys) {
-      store_score(work, row, entry + own_key(), score_group(queries, pages[turn], (entry - first) / group_keys));
+      store_score(work, row, entry + own_key(),
+                  score_group(queries, spread, pages[turn], (entry - first) / group_keys));
     }
-    store_keys(decode_keys(next), pages[turn ^ 1]);
+    store_keys(next, pages[turn ^ 1]);
   }
 }
 
