@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(the_engram_gate_equals_the_cpu_and_leaves_image_rows_alone)
 BOOST_AUTO_TEST_CASE(the_router_chooses_the_cpus_experts) {
   if (!has_device()) return;
   Random random(19);
-  for (const std::int64_t experts : {6, 8, 384}) {
+  for (const std::int64_t experts : {6, 8, 384, 520}) {
     for (const bool biased : {false, true}) {
       const std::int64_t rows = 5, slots = experts == 384 ? 6 : 2;
       const Linear gate = random_linear(random, WeightFormat::bf16, experts, 256);
