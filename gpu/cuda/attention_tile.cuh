@@ -15,7 +15,10 @@
 // that eight rows of a matrix lie on different banks.
 #pragma once
 
+#include <cuda_bf16.h>
+
 #include <cfloat>
+#include <cstring>
 
 #include "gpu/cuda/angle.cuh"
 #include "gpu/cuda/exl3/instructions.cuh"
@@ -38,6 +41,14 @@ __device__ inline int slab_place(int rows, int row, int chunk) {
 // Upper halves of two floats that are bf16 numbers.
 __device__ inline unsigned packed(float low, float high) {
   return __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
+}
+
+// Two numbers rounded to bf16, in one instruction.
+__device__ inline unsigned rounded_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  unsigned bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
 }
 
 // Channels `channel`, even, and the next one, rotated and rounded where the head turns.
@@ -67,9 +78,12 @@ __device__ void load_queries(const AttendCall& call, int first_head, unsigned ch
       low = from[0];
       high = from[1];
     }
-    const uint4 words = {query_word(angle, channel, low.x, low.y), query_word(angle, channel + 2, low.z, low.w),
-                         query_word(angle, channel + 4, high.x, high.y),
-                         query_word(angle, channel + 6, high.z, high.w)};
+    uint4 words = {rounded_pair(low.x, low.y), rounded_pair(low.z, low.w), rounded_pair(high.x, high.y),
+                   rounded_pair(high.z, high.w)};
+    if (is_rotated(angle, channel + 7, wide_dim)) {
+      words = {query_word(angle, channel, low.x, low.y), query_word(angle, channel + 2, low.z, low.w),
+               query_word(angle, channel + 4, high.x, high.y), query_word(angle, channel + 6, high.z, high.w)};
+    }
     *reinterpret_cast<uint4*>(queries + slab_place(heads, head, chunk)) = words;
   }
 }
@@ -83,28 +97,31 @@ struct RawChunk {
   std::uint8_t scale;
 };
 
-// Four e2m1 numbers in the lower half of `codes`, without their signs, as two pairs of bf16: their bytes are looked up.
-__device__ inline uint2 e2m1_magnitudes(unsigned codes) {
-  const unsigned numbers = codes & 0x7777U;
-  const unsigned low = __byte_perm(0xC0800000U, 0xC0804000U, numbers);  // of 0, 0.5, 1, 1.5 and of 2, 3, 4, 6
-  const unsigned high = __byte_perm(0x3F3F3F00U, 0x40404040U, numbers);
-  return {__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362)};
+// Eight e2m1 numbers times their scale, which stands twice in `scales`; exact. The bytes of the magnitudes are looked
+// up; signs stand in the upper bits of the codes' bytes, and of those of the codes moved by a number.
+__device__ inline uint4 decode_e2m1_chunk(unsigned codes, unsigned scales) {
+  constexpr unsigned sign_bits = 0x80008000U;
+  const unsigned numbers = codes & 0x77777777U, moved = codes << 4;
+  uint2 low, high;  // bytes of the magnitudes 0, 0.5, 1, 1.5 and 2, 3, 4, 6
+  low.x = __byte_perm(0xC0800000U, 0xC0804000U, numbers);
+  high.x = __byte_perm(0x3F3F3F00U, 0x40404040U, numbers);
+  low.y = __byte_perm(0xC0800000U, 0xC0804000U, numbers >> 16);
+  high.y = __byte_perm(0x3F3F3F00U, 0x40404040U, numbers >> 16);
+  return {multiply_bf16(__byte_perm(low.x, high.x, 0x5140) | (__byte_perm(moved, codes, 0x4000) & sign_bits), scales),
+          multiply_bf16(__byte_perm(low.x, high.x, 0x7362) | (__byte_perm(moved, codes, 0x5010) & sign_bits), scales),
+          multiply_bf16(__byte_perm(low.y, high.y, 0x5140) | (__byte_perm(moved, codes, 0x6020) & sign_bits), scales),
+          multiply_bf16(__byte_perm(low.y, high.y, 0x7362) | (__byte_perm(moved, codes, 0x7030) & sign_bits), scales)};
 }
 
-// Eight e2m1 numbers times their scale; exact.
-__device__ inline uint4 decode_e2m1_chunk(unsigned codes, float scale) {
-  constexpr unsigned low_sign = 0x8000U, high_sign = 0x80000000U;
-  const unsigned scales = packed(scale, scale);
-  const uint2 first = e2m1_magnitudes(codes), second = e2m1_magnitudes(codes >> 16);
-  return {multiply_bf16(first.x | (codes << 12 & low_sign) | (codes << 24 & high_sign), scales),
-          multiply_bf16(first.y | (codes << 4 & low_sign) | (codes << 16 & high_sign), scales),
-          multiply_bf16(second.x | (codes >> 4 & low_sign) | (codes << 8 & high_sign), scales),
-          multiply_bf16(second.y | (codes >> 12 & low_sign) | (codes & high_sign), scales)};
+// An e4m3 scale twice, as bf16.
+__device__ inline unsigned scale_pair(std::uint8_t scale) {
+  const float value = decode_e4m3_pair(scale).x;
+  return packed(value, value);
 }
 
 // The bf16 numbers of a chunk; exact.
 __device__ inline uint4 decode_chunk(RecordFormat format, const RawChunk& raw) {
-  if (format == RecordFormat::n4) return decode_e2m1_chunk(raw.codes[0], decode_e4m3_pair(raw.scale).x);
+  if (format == RecordFormat::n4) return decode_e2m1_chunk(raw.codes[0], scale_pair(raw.scale));
   const float scale = e8m0_to_float(raw.scale);
   unsigned words[4];
 #pragma unroll
