@@ -11,10 +11,17 @@ namespace tandem::gpu::cuda::selection {
 
 inline constexpr int list_most = 4096;
 
+// Scores are read once, 32 neighbours at a time, and leave a bit each; the few that are listed are read again.
+inline constexpr int part_entries = 65536;                    // that have bits at a time
+inline constexpr int warp_words = part_entries / 32 / warps;  // of a warp, for neighbouring entries
+inline constexpr int words_ahead = 8;                         // reads of a warp that are on their way together
+static_assert(warp_words % warp_size == 0 && warp_words % words_ahead == 0);
+
 // Entries that reach the guess, ascending.
 struct Shortlist {
   alignas(16) float scores[list_most];
   int entries[list_most];
+  unsigned words[warps][warp_words];  // bits of the entries of one part
 };
 
 // Finds the k-th largest key. With fewer than k keys everything is chosen.
@@ -53,31 +60,62 @@ __device__ inline unsigned guess_key(const float* scores, std::int64_t n, int wa
   return prefix == 0 ? 1 : prefix;
 }
 
-// Lists the scores whose keys reach `least`. Returns how many there are, listed or not.
-__device__ inline int shorten(const float* scores, std::int64_t n, unsigned least, Shared& shared, Shortlist& list) {
-  constexpr std::int64_t step = threads * per_thread;
-  int listed = 0;
-  unsigned keys[per_thread], next[per_thread];
-  load_keys(scores, n, 0, next);
-  for (std::int64_t first = 0; first < n && listed <= list_most; first += step) {
-    int own = 0, total = 0;
+// Leaves the bits of the warp's entries from `first` on. Returns how many are set, to all lanes.
+__device__ inline int mark_entries(const float* scores, std::int64_t n, std::int64_t first, unsigned least,
+                                   unsigned (&words)[warp_words]) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  int count = 0;
+#pragma unroll 1
+  for (int begin = 0; begin < warp_words; begin += words_ahead) {
+    float read[words_ahead];
 #pragma unroll
-    for (int i = 0; i < per_thread; ++i) {
-      keys[i] = next[i];
-      own += keys[i] >= least ? 1 : 0;
+    for (int i = 0; i < words_ahead; ++i) {
+      const std::int64_t at = first + (begin + i) * warp_size + lane;
+      read[i] = at < n ? scores[at] : -CUDART_INF_F;
     }
-    load_keys(scores, n, first + step, next);  // on its way while the others are counted
-    int position = listed + scan(own, shared, total);
+    unsigned own = 0;
+#pragma unroll
+    for (int i = 0; i < words_ahead; ++i) {
+      const unsigned word = __ballot_sync(full_warp, key_of(read[i]) >= least);
+      count += __popc(word);
+      if (lane == i) own = word;
+    }
+    if (lane < words_ahead) words[begin + lane] = own;
+  }
+  __syncwarp();
+  return count;
+}
+
+// Lists the entries of the warp's bits from place `position` on.
+__device__ inline void list_entries(const float* scores, std::int64_t first, int position,
+                                    const unsigned (&words)[warp_words], Shortlist& list) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int begin = 0; begin < warp_words; begin += warp_size) {
+    unsigned left = words[begin + lane];
+    const int until = scan_lanes(__popc(left));
+    int at = position + until - __popc(left);
+    for (; left != 0; left &= left - 1, ++at) {
+      if (at >= list_most) break;
+      const std::int64_t entry = first + (begin + lane) * warp_size + __ffs(static_cast<int>(left)) - 1;
+      list.scores[at] = score_of_key(key_of(scores[entry]));
+      list.entries[at] = static_cast<int>(entry);
+    }
+    position += __shfl_sync(full_warp, until, warp_size - 1);
+  }
+}
+
+// Lists the scores whose keys reach `least`, at least 1. Returns how many there are, listed or not.
+__device__ inline int shorten(const float* scores, std::int64_t n, unsigned least, Shared& shared, Shortlist& list) {
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  int listed = 0;
+  for (std::int64_t part = 0; part < n && listed <= list_most; part += part_entries) {
+    const std::int64_t first = part + warp * (part_entries / warps);
+    const int own = first < n ? mark_entries(scores, n, first, least, list.words[warp]) : 0;
+    int total = 0;
+    const int before = scan(static_cast<int>(threadIdx.x) % warp_size == 0 ? own : 0, shared, total);
+    const int position = listed + __shfl_sync(full_warp, before, 0);
+    if (own > 0) list_entries(scores, first, position, list.words[warp], list);
     listed += total;
-    const int entry = static_cast<int>(first) + static_cast<int>(threadIdx.x) * per_thread;
-    for (int i = 0; i < per_thread && own > 0; ++i) {
-      if (keys[i] < least) continue;
-      if (position < list_most) {
-        list.scores[position] = score_of_key(keys[i]);
-        list.entries[position] = entry + i;
-      }
-      ++position;
-    }
   }
   __syncthreads();
   return listed;

@@ -138,6 +138,11 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   for (int step = 16; step > 0; step /= 2) value = std::max(value, __shfl_xor_sync(mask, value, step));
   return value;
 }
+inline unsigned __ballot_sync(unsigned mask, bool predicate) {
+  unsigned votes = 0;
+  for (int from = 0; from < 32; ++from) votes |= __shfl_sync(mask, predicate, from) ? 1U << from : 0U;
+  return votes;
+}
 inline unsigned __match_any_sync(unsigned mask, int value) {
   unsigned same = 0;
   for (int from = 0; from < 32; ++from) same |= __shfl_sync(mask, value, from) == value ? 1U << from : 0U;
