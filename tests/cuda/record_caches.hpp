@@ -9,11 +9,11 @@
 
 namespace tandem::gpu::test {
 
-// Gives every 32 values a power of two of their own, 2^-20 to 2^20.
-inline Floats with_wild_scales(Random& random, Floats values) {
+// Gives every 32 values a power of two of their own, 2^-octaves to 2^octaves.
+inline Floats with_wild_scales(Random& random, Floats values, int octaves) {
   float scale = 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i % 32 == 0) scale = std::ldexp(1.0F, static_cast<int>(random.below(41)) - 20);
+    if (i % 32 == 0) scale = std::ldexp(1.0F, static_cast<int>(random.below(2 * octaves + 1)) - octaves);
     values[i] *= scale;
   }
   return values;
@@ -21,15 +21,14 @@ inline Floats with_wild_scales(Random& random, Floats values) {
 
 // A paged cache; its pages lie in reverse order.
 struct Cache {
-  Cache(Random& random, RecordFormat format, int n, int entries, bool is_wild = false)
-      : bytes(record_bytes(format, n)) {
+  Cache(Random& random, RecordFormat format, int n, int entries, int octaves = 0) : bytes(record_bytes(format, n)) {
     const int count = (entries + page_entries - 1) / page_entries;
     for (int p = 0; p < count; ++p) pages.push_back(count - 1 - p);
     host = Buffer::host(static_cast<std::size_t>(std::max(count, 1) * page_entries) * bytes);
     plain = {host.data.get(), pages.data(), n, format, nullptr};
     for (int j = 0; j < entries; ++j) {
       const Floats values = random.floats(n);
-      write_record(format, is_wild ? with_wild_scales(random, values) : values, plain.at(j));
+      write_record(format, octaves > 0 ? with_wild_scales(random, values, octaves) : values, plain.at(j));
     }
     device = copy_of(host);
     Memory& memory = backends().cuda->memory();
