@@ -76,7 +76,7 @@ template <int warps>
 __device__ void decode_tile(const std::byte* const* places, const KeyFormats& formats, int window, int count,
                             unsigned char* tile) {
   if (window <= 0 && formats.entry == RecordFormat::n4) {
-    decode_parts<warps, N4Part, 8>(places, count, tile);
+    decode_parts<warps, N4Part, 4>(places, count, tile);
   } else if (window >= count && formats.window == RecordFormat::w8) {
     decode_parts<warps, W8Part, 4>(places, count, tile);
   } else {
