@@ -35,8 +35,17 @@ class CudaOps final : public Ops {
   }
   void join(Side side) override { context_.stream.join(static_cast<int>(side)); }
   CudaUse use() const noexcept {
-    return {context_.memory.allocations(), context_.memory.reserved_bytes(), context_.stream.operations(),
-            context_.graphs.captured(),    context_.graphs.started(),        context_.graphs.nodes()};
+    const cuda::StepTimes& times = context_.graphs.times();
+    return {context_.memory.allocations(),
+            context_.memory.reserved_bytes(),
+            context_.stream.operations(),
+            context_.graphs.captured(),
+            context_.graphs.started(),
+            context_.graphs.nodes(),
+            times.waits,
+            times.walks,
+            times.copies,
+            times.starts};
   }
 
   // Only groups that reach devices; a failed exchange is the stream's first error.

@@ -30,6 +30,8 @@ struct CudaUse {
   std::int64_t graphs = 0;        // captured
   std::int64_t graph_starts = 0;  // steps that were one launch
   std::int64_t graph_nodes = 0;   // kernels and copies of the last of them
+  // Microseconds of the host on such steps: for an area to be free, over the operations, for copies and starts.
+  double wait_us = 0, walk_us = 0, copy_us = 0, start_us = 0;
 };
 CudaUse use_of(const Ops& ops);
 

@@ -2,6 +2,7 @@
 #include "gpu/cuda/step_graphs.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tandem::gpu::cuda {
@@ -10,6 +11,21 @@ namespace {
 // Parts of steps: row counts, odd and even positions and a few context sizes; a graph of a thousand kernels holds about
 // a megabyte.
 constexpr std::size_t entries_most = 128;
+
+// Adds the microseconds of its life to a sum, less what `others` have grown by meanwhile.
+class Timer {
+ public:
+  explicit Timer(double& sum, double others = 0) noexcept : sum_(sum), others_(others) {}
+  void stop(double others = 0) noexcept {
+    sum_ += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin_).count();
+    sum_ -= others - others_;
+  }
+
+ private:
+  double& sum_;
+  double others_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace
 
@@ -53,13 +69,17 @@ Result<void> StepGraphs::run(const std::function<Result<void>()>& body) {
 Result<void> StepGraphs::walk(Walk kind, const std::function<Result<void>()>& body) {
   is_whole_ = true;
   parts_.clear();
+  Timer wait(times_.waits);
   staging_.begin_step();
+  wait.stop();
+  Timer walking(times_.walks, times_.copies + times_.starts);
   stream_.begin_walk(kind);
   if (kind == Walk::capturing) begin_capture();
   const auto walked = body();
   end_part();
   stream_.end_walk();
   is_whole_ = staging_.end_step() && is_whole_;
+  walking.stop(times_.copies + times_.starts);
   return walked;
 }
 
@@ -93,8 +113,12 @@ void StepGraphs::start_parts() {
     Entry* entry = find(parts_[started_parts_]);
     if (entry == nullptr || !entry->graph) return;
     entry->last_use = ++uses_;
+    Timer copy(times_.copies);
     staging_.send_step();
+    copy.stop();
+    Timer start(times_.starts);
     if (stream_.is_sound()) stream_.check(cudaGraphLaunch(entry->graph.get(), stream_.handle()), "start of a step");
+    start.stop();
     ++started_parts_;
   }
 }

@@ -20,6 +20,14 @@
 
 namespace tandem::gpu::cuda {
 
+// Microseconds that the host has spent on steps so far, of which `walks` is what none of the others explains.
+struct StepTimes {
+  double waits = 0;   // for the area that the step before the last one has read
+  double walks = 0;   // over the operations
+  double copies = 0;  // starts of copies of staged lists
+  double starts = 0;  // of graphs
+};
+
 class StepGraphs {
  public:
   // Both must outlive this.
@@ -36,6 +44,7 @@ class StepGraphs {
   std::int64_t started() const noexcept { return started_; }
   // Kernels and copies of the last of them.
   std::int64_t nodes() const noexcept { return nodes_; }
+  const StepTimes& times() const noexcept { return times_; }
 
  private:
   struct Entry {
@@ -67,6 +76,7 @@ class StepGraphs {
   std::size_t started_parts_ = 0, silent_parts_ = 0;
   bool is_whole_ = false;
   std::int64_t uses_ = 0, captured_ = 0, started_ = 0, nodes_ = 0;
+  StepTimes times_;
 };
 
 }  // namespace tandem::gpu::cuda

@@ -3,7 +3,8 @@
 // Every row holds another random token, so rows choose their experts independently; a second line has one token in all
 // rows, whose experts agree as those of a burst may. `ms` is from one step's end to the next, the host's part included
 // where the device waits for it; `host us` what the host spends until a step is launched. Each figure is the mean of
-// `steps` steps behind some that are not counted.
+// `steps` steps behind some that are not counted. `ahead` is the same for steps that are issued without waiting for the
+// one before, as a caller may who needs nothing of it.
 #include "gpu/cuda/bench/step_bench.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,8 @@ double micros_since(Clock::time_point start) {
 }
 
 struct Measured {
-  double ms = 0, median_ms = 0, host_us = 0;
+  double ms = 0, median_ms = 0, ahead_ms = 0, host_us = 0;
+  double wait_us = 0, walk_us = 0, copy_us = 0, start_us = 0;  // parts of host_us
   std::int64_t operations = 0, nodes = 0, allocations = 0, length = 0;
 };
 
@@ -60,10 +62,20 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as
   std::sort(each.begin(), each.end());
   result.median_ms = each[each.size() / 2];
   const CudaUse after = use_of(ops);
+  result.wait_us = (after.wait_us - before.wait_us) / steps;
+  result.walk_us = (after.walk_us - before.walk_us) / steps;
+  result.copy_us = (after.copy_us - before.copy_us) / steps;
+  result.start_us = (after.start_us - before.start_us) / steps;
   result.operations = (after.operations - before.operations) / steps;
   result.nodes = as_one ? after.graph_nodes : 0;
   result.allocations = after.allocations - before.allocations;
   result.length = shard.length();
+  const auto ahead = Clock::now();
+  for (int i = 0; i < steps; ++i) {
+    if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
+  }
+  if (auto ok = ops.wait(); !ok) return ok.error();
+  result.ahead_ms = micros_since(ahead) / 1e3 / steps;
   return result;
 }
 
@@ -100,10 +112,10 @@ class Report {
     const double limit_ms = limit.seconds() * 1e3;
     if (json_) {
       out_ << fmt::format(
-          R"({{"bench":"step","rows":{},"context":{},"kind":"{}","ms":{:.4f},"host_us":{:.1f},"operations":{},)"
+          R"({{"bench":"step","rows":{},"context":{},"kind":"{}","ms":{:.4f},"ahead_ms":{:.4f},"host_us":{:.1f},"walk_us":{:.1f},"start_us":{:.1f},"operations":{},)"
           R"("nodes":{},"allocations":{},"bytes":{:.0f},"limit_ms":{:.4f},"times_limit":{:.3f},"blocks":{{)",
-          rows, m.length, kind, m.ms, m.host_us, m.operations, m.nodes, m.allocations, limit.bytes(), limit_ms,
-          m.ms / limit_ms);
+          rows, m.length, kind, m.ms, m.ahead_ms, m.host_us, m.walk_us, m.start_us, m.operations, m.nodes,
+          m.allocations, limit.bytes(), limit_ms, m.ms / limit_ms);
       for (const BlockLimit& block : limit.blocks) {
         out_ << fmt::format(R"({}"{}":{{"bytes":{:.0f},"limit_ms":{:.4f}}})", &block == limit.blocks.data() ? "" : ",",
                             block.name, block.bytes, block.seconds * 1e3);
@@ -112,11 +124,12 @@ class Report {
       return;
     }
     out_ << fmt::format(
-                "M={:<3} context {:>7} {:11} {:8.3f} ms  host {:6.1f} us  {} operations, {} nodes, {} allocations; "
+                "M={:<3} context {:>7} {:11} {:8.3f} ms, ahead {:.3f}  host {:6.1f} us (waits {:.1f}, walk {:.1f}, "
+                "copies {:.1f}, starts {:.1f})  {} operations, {} nodes, {} allocations; "
                 "{:.2f} "
                 "GB, limit {:.3f} ms, {:.2f} times it\n",
-                rows, m.length, kind, m.ms, m.host_us, m.operations, m.nodes, m.allocations, limit.bytes() / 1e9,
-                limit_ms, m.ms / limit_ms)
+                rows, m.length, kind, m.ms, m.ahead_ms, m.host_us, m.wait_us, m.walk_us, m.copy_us, m.start_us,
+                m.operations, m.nodes, m.allocations, limit.bytes() / 1e9, limit_ms, m.ms / limit_ms)
          << std::flush;
   }
 
