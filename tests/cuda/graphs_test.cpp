@@ -165,4 +165,33 @@ BOOST_AUTO_TEST_CASE(parts_of_a_step_run_once_whatever_is_known_of_them) {
   BOOST_TEST(use_of(**ops).graph_starts == 5, "all but the first step of each kind");
 }
 
+// The engine ends with such an error, yet what was started before it must not run again, now or in the next step.
+BOOST_AUTO_TEST_CASE(a_step_that_fails_behind_the_cut_has_run_what_is_before_it_once) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(128);
+  const Tensor first = Tensor::f32(memory.as<float>(), 1, 16), second = Tensor::f32(memory.as<float>() + 16, 1, 16);
+  const std::vector<float> ones(32, 1.0F);
+  (*ops)->memory().upload(std::as_bytes(std::span(ones)), memory.data.get());
+  std::vector<float> expected(2, 1.0F), back(32);
+  for (const bool fails : {false, false, false, true, false, true, true, false}) {
+    const auto done = (*ops)->run_as_one([&]() -> Result<void> {
+      (*ops)->scale(first, 2, false);
+      (*ops)->cut();
+      if (fails) return Error{ErrorCode::io, "rows", "unreadable", "rows"};
+      (*ops)->scale(second, 3, false);
+      return {};
+    });
+    BOOST_TEST(done.has_value() == !fails);
+    BOOST_TEST((done.has_value() || done.error().code == ErrorCode::io));
+    expected[0] *= 2;
+    if (!fails) expected[1] *= 3;
+    BOOST_TEST((*ops)->memory().download(memory.data.get(), std::as_writable_bytes(std::span(back))).has_value());
+    BOOST_TEST(back.front() == expected[0]);
+    BOOST_TEST(back.back() == expected[1]);
+  }
+  BOOST_TEST(use_of(**ops).graph_starts == 4, "all that did not fail but the first");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
