@@ -12,8 +12,6 @@
 namespace tandem::gpu {
 namespace {
 
-constexpr std::int32_t rows_of_one = 64;  // most rows of a step that backends may keep as a whole
-
 LaneResult lane_result(const LaneWork& work) {
   LaneResult result;
   result.id = work.lane->id;
@@ -63,6 +61,7 @@ EngineCore::EngineCore(std::unique_ptr<Model> model, CacheLayout layout, EngineI
       info_(std::move(info)),
       pools_(std::move(layout), model_->ops->memory()),
       forward_(*model_),
+      pass_(forward_),
       draft_network_(*model_, forward_.workspace()) {}
 
 Lane* EngineCore::find(SequenceId id) noexcept {
@@ -115,6 +114,7 @@ Result<StepResult> EngineCore::execute(const StepPlan& plan) {
   if (!work->empty()) {
     auto rows = forward(*work);
     if (!rows) return rows.error();
+    prepare_next(*work);
     if (auto ok = sample(*work); !ok) return ok.error();
     if (auto ok = draft(*work, *rows); !ok) return ok.error();
   }
@@ -138,6 +138,7 @@ Result<void> EngineCore::agree(std::uint64_t hash) {
 }
 
 Result<void> EngineCore::close_and_open(const StepPlan& plan) {
+  if (!plan.close.empty() || !plan.open.empty()) pass_.forget();
   for (const SequenceId id : plan.close) lanes_.erase(id);
   for (const SequenceOpen& open : plan.open) {
     auto state = pools_.open(open.max_tokens_total);
@@ -211,38 +212,34 @@ Result<std::vector<LaneWork>> EngineCore::collect_work(const StepPlan& plan, Ste
 }
 
 Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
-  RowBatch rows;
-  ForwardOptions options;
-  options.taps = drafts();
+  PassRows pass;
+  pass.options.taps = drafts();
   bool shortened = false;
   std::int32_t first_row = 0;
   for (LaneWork& lane : work) {
-    rows.add(*lane.lane->state, lane.start, lane.count);
-    options.upper_rows.push_back(lane.upper);
+    pass.rows.add(*lane.lane->state, lane.start, lane.count);
+    pass.options.upper_rows.push_back(lane.upper);
     shortened = shortened || lane.upper < lane.count;
     lane.first_row = first_row;
     first_row += lane.upper;
   }
-  if (!shortened) options.upper_rows.clear();
-  const std::vector<std::int32_t> wanted = sampled_rows(work);
-  ForwardResult result;
-  const auto compute = [&]() -> Result<void> {
-    auto passed = forward_.run(rows, options);
-    if (!passed) return passed.error();
-    result = std::move(*passed);
-    logits_ = {};
-    if (wanted.empty()) return {};
-    const auto logits = forward_.logits(result, wanted);
-    if (!logits) return logits.error();
-    logits_ = *logits;
-    return {};
-  };
-  // Ranks that meet in host memory wait inside the pass, and long steps gain nothing from being one.
-  const bool waits = model_->ranks() > 1 && !model_->communicator->reaches_devices();
-  const bool is_one = !waits && !shortened && rows.rows() <= rows_of_one;
-  const auto done = is_one ? model_->ops->run_as_one(compute) : compute();
-  if (!done) return done.error();
-  return result;
+  if (!shortened) pass.options.upper_rows.clear();
+  pass.wanted = sampled_rows(work);
+  auto passed = pass_.run(pass);
+  if (!passed) return passed.error();
+  logits_ = passed->logits;
+  return std::move(passed->rows);
+}
+
+// Where drafts are made, how many rows follow is known only when they are, and they use the workspace.
+void EngineCore::prepare_next(const std::vector<LaneWork>& work) {
+  std::vector<SequenceState*> sequences;
+  for (const LaneWork& lane : work) {
+    SequenceState& state = *lane.lane->state;
+    if (drafts() || !lane.sample || state.length() == state.capacity()) return;
+    sequences.push_back(&state);
+  }
+  pass_.prepare(sequences);
 }
 
 Result<void> EngineCore::sample(std::vector<LaneWork>& work) {

@@ -9,6 +9,7 @@
 #include "engram/reader.hpp"
 #include "gpu/engine.hpp"
 #include "gpu/engine_lane.hpp"
+#include "gpu/engine_pass.hpp"
 #include "gpu/engine_plan_check.hpp"
 #include "gpu/model/dspark.hpp"
 #include "gpu/model/forward.hpp"
@@ -35,6 +36,8 @@ class EngineCore final : public Engine {
   Result<LaneWork> feed_decode(Lane& lane, const DecodeWork& work);
   // One pass over all rows, and the logits of those to be sampled.
   Result<ForwardResult> forward(std::vector<LaneWork>& work);
+  // Lets the device's time be used for the step that will probably follow: every lane goes on by one token.
+  void prepare_next(const std::vector<LaneWork>& work);
   // Samples every lane's rows, accepts drafts, takes rejected rows back.
   Result<void> sample(std::vector<LaneWork>& work);
   // The token of one row of the logits.
@@ -55,6 +58,7 @@ class EngineCore final : public Engine {
   EngineInfo info_;
   CachePools pools_;
   ForwardPass forward_;
+  EnginePass pass_;
   DraftNetwork draft_network_;
   Tensor logits_;       // of the rows to be sampled, in their lanes' order; empty if there are none
   Buffer logits_copy_;  // of the sampled rows, where the backend has memory of its own

@@ -189,6 +189,15 @@ class Ops {
   // Runs what `body` issues. A backend may call it several times, start the whole as one, and keep that for when the
   // same comes again: a body that neither waits nor downloads is served best. Errors: those of `body`.
   virtual Result<void> run_as_one(const std::function<Result<void>()>& body) { return body(); }
+  // Makes ready what run_as_one(body) would do, as far as that is possible without running anything, for a step that
+  // will probably come. The contents of the lists `late` are not known yet: `body` hands each to one operation or
+  // upload, itself and not a copy, and nothing else that it issues may depend on them. Returns whether run_prepared may
+  // follow; a backend may refuse without a reason.
+  using ByteLists = std::span<const std::span<const std::byte>>;
+  virtual bool prepare_as_one(const std::function<Result<void>()>&, ByteLists) { return false; }
+  // Runs what was made ready last with these contents of its late lists. Returns false, and has done nothing, if
+  // nothing is ready: it runs once, and run_as_one discards it.
+  virtual bool run_prepared(ByteLists) { return false; }
   // What was issued so far may start while the rest of a body of run_as_one is issued. Nothing is beside the stream.
   virtual void cut() {}
 

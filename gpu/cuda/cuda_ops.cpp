@@ -27,6 +27,10 @@ class CudaOps final : public Ops {
   Memory& memory() noexcept override { return context_.memory; }
   Result<void> wait() override { return context_.stream.wait(); }
   Result<void> run_as_one(const std::function<Result<void>()>& body) override { return context_.graphs.run(body); }
+  bool prepare_as_one(const std::function<Result<void>()>& body, ByteLists late) override {
+    return context_.graphs.prepare(body, late);
+  }
+  bool run_prepared(ByteLists contents) override { return context_.graphs.start(contents); }
   void cut() override { context_.graphs.cut(); }
   void beside(Side side, const std::function<void()>& body) override {
     context_.stream.enter_side(static_cast<int>(side));
@@ -45,7 +49,8 @@ class CudaOps final : public Ops {
             times.waits,
             times.walks,
             times.copies,
-            times.starts};
+            times.starts,
+            context_.graphs.prepared()};
   }
 
   // Only groups that reach devices; a failed exchange is the stream's first error.

@@ -32,6 +32,7 @@ struct CudaUse {
   std::int64_t graph_nodes = 0;   // kernels and copies of the last of them
   // Microseconds of the host on such steps: for an area to be free, over the operations, for copies and starts.
   double wait_us = 0, walk_us = 0, copy_us = 0, start_us = 0;
+  std::int64_t prepared_starts = 0;  // of graph_starts: steps that were walked before their turn
 };
 CudaUse use_of(const Ops& ops);
 

@@ -80,6 +80,7 @@ const void* Staging::collect(std::span<const std::byte> bytes) {
   is_too_much_ = is_too_much_ || step_used_ + bytes.size() > step_bytes;
   if (is_too_much_) return nullptr;
   const std::size_t offset = step_used_;
+  if (expects_late_) note_late(bytes, offset);
   std::memcpy(halves_[half_].pinned.get() + offset, bytes.data(), bytes.size());
   step_used_ += aligned(bytes.size());
   return step_device_.get() + offset;
@@ -106,8 +107,40 @@ void Staging::begin_step() {
   if (!stream_.is_sound()) return;
   stream_.check(cudaEventSynchronize(halves_[half_].is_free.get()), "waiting for a staging half");
   step_used_ = step_sent_ = 0;
+  for (LateList& list : late_) list.times = 0;
   is_too_much_ = false;
   is_collecting_ = true;
+}
+
+void Staging::expect(std::span<const std::span<const std::byte>> late) {
+  expects_late_ = !late.empty();
+  if (!expects_late_) return;
+  late_.clear();
+  for (const auto place : late) late_.push_back({place});
+}
+
+void Staging::note_late(std::span<const std::byte> bytes, std::size_t offset) noexcept {
+  for (LateList& list : late_) {
+    if (bytes.data() != list.place.data() || bytes.size() != list.place.size()) continue;
+    list.offset = offset;
+    ++list.times;
+  }
+}
+
+bool Staging::has_late() const noexcept {
+  return std::all_of(late_.begin(), late_.end(), [](const LateList& list) { return list.times == 1; });
+}
+
+bool Staging::tell_late(std::span<const std::span<const std::byte>> contents) noexcept {
+  const auto same_size = [](const LateList& list, std::span<const std::byte> one) {
+    return list.place.size() == one.size();
+  };
+  if (step_sent_ > 0 || !has_late()) return false;
+  if (!std::equal(late_.begin(), late_.end(), contents.begin(), contents.end(), same_size)) return false;
+  for (std::size_t i = 0; i < late_.size(); ++i) {
+    std::memcpy(halves_[half_].pinned.get() + late_[i].offset, contents[i].data(), contents[i].size());
+  }
+  return true;
 }
 
 bool Staging::end_step() noexcept {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "gpu/cuda/stream.hpp"
 
@@ -36,6 +37,13 @@ class Staging {
   void begin_step();
   // Returns false if the step had more bytes than a half.
   bool end_step() noexcept;
+  // The contents of the lists at these places will be told after a step has collected them: it must be told of them
+  // before, until `expect({})`.
+  void expect(std::span<const std::span<const std::byte>> late);
+  // Whether the step has collected each of them once.
+  bool has_late() const noexcept;
+  // Tells the contents, before anything of the step is sent. Returns false if those are not its late lists.
+  bool tell_late(std::span<const std::span<const std::byte>> contents) noexcept;
   // Whether everything since begin_step() had room.
   bool fits() const noexcept { return !is_too_much_; }
   // Sends what the step has collected since the last call, before what reads it is launched; free_step() follows the
@@ -48,8 +56,14 @@ class Staging {
     std::shared_ptr<std::byte> pinned;
     std::shared_ptr<CUevent_st> is_free;
   };
+  struct LateList {
+    std::span<const std::byte> place;
+    std::size_t offset = 0;
+    int times = 0;  // collected
+  };
   const void* send_bytes(std::span<const std::byte> bytes);
   const void* collect(std::span<const std::byte> bytes);
+  void note_late(std::span<const std::byte> bytes, std::size_t offset) noexcept;
   // Returns the offset of `bytes` bytes of the area.
   std::size_t take(std::size_t bytes);
 
@@ -63,6 +77,8 @@ class Staging {
   std::shared_ptr<std::byte> step_device_;
   int half_ = 0;
   std::size_t step_used_ = 0, step_sent_ = 0;
+  std::vector<LateList> late_;
+  bool expects_late_ = false;
   bool is_collecting_ = false;
   bool is_too_much_ = false;
 };

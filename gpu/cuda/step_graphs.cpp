@@ -48,6 +48,7 @@ StepGraphs::Entry& StepGraphs::entry_of(const Signature& signature) {
 Result<void> StepGraphs::run(const std::function<Result<void>()>& body) {
   if (!stream_.is_sound()) return stream_.wait();
   stream_.join();
+  is_ready_ = false;
   started_parts_ = 0;
   const auto walked = walk(Walk::listening, body);
   if (!is_whole_) return run_rest(body);
@@ -64,6 +65,39 @@ Result<void> StepGraphs::run(const std::function<Result<void>()>& body) {
   }
   finish();
   return walked;
+}
+
+bool StepGraphs::prepare(const std::function<Result<void>()>& body, ByteLists late) {
+  is_ready_ = false;
+  if (!stream_.is_sound()) return false;
+  stream_.join();
+  started_parts_ = 0;
+  staging_.expect(late);
+  is_ahead_ = true;
+  is_ready_ = walk_ahead(body);
+  is_ahead_ = false;
+  staging_.expect({});
+  return is_ready_;
+}
+
+bool StepGraphs::walk_ahead(const std::function<Result<void>()>& body) {
+  if (!walk(Walk::listening, body) || !is_whole_ || !staging_.has_late()) return false;
+  const bool is_known = mark_parts();
+  const Entry* entry = find(parts_.front());
+  if (entry != nullptr && entry->graph) return true;
+  if (!is_known || !walk(Walk::capturing, body) || !is_whole_ || !staging_.has_late()) return false;
+  entry = find(parts_.front());
+  return entry != nullptr && entry->graph;
+}
+
+bool StepGraphs::start(ByteLists contents) {
+  if (!is_ready_ || !stream_.is_sound() || !staging_.tell_late(contents)) return false;
+  is_ready_ = false;
+  stream_.join();
+  start_parts();
+  finish();
+  ++prepared_;
+  return true;
 }
 
 Result<void> StepGraphs::walk(Walk kind, const std::function<Result<void>()>& body) {
@@ -84,6 +118,7 @@ Result<void> StepGraphs::walk(Walk kind, const std::function<Result<void>()>& bo
 }
 
 void StepGraphs::cut() {
+  if (is_ahead_) return;
   switch (stream_.walk()) {
     case Walk::none:
       return;
@@ -105,7 +140,7 @@ void StepGraphs::end_part() {
   if (stream_.walk() == Walk::capturing) keep_capture(signature.value_or(Signature{}));
   if (!is_whole_) return;
   parts_.push_back(*signature);
-  if (stream_.walk() == Walk::listening) start_parts();
+  if (stream_.walk() == Walk::listening && !is_ahead_) start_parts();
 }
 
 void StepGraphs::start_parts() {

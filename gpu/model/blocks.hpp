@@ -44,6 +44,12 @@ struct Latents {
   std::vector<SequenceState*> sequences;  // [n]
 };
 
+// Where the rows of Engram tables come from: a request on its way, or the host's memory if that is given.
+struct EngramRows {
+  const EngramRequest& request;
+  const std::vector<Buffer>* values = nullptr;
+};
+
 struct MoeShape {
   int experts_per_token = 0;
   bool image_bias = false;  // rows of image tokens select with bias_vl
@@ -55,7 +61,7 @@ Residual embed(const StepContext& step);
 
 // --- engram_hook.cpp ---
 // (2) Adds the gated Engram value to all streams, before anything else in the layer.
-Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams);
+Result<void> engram_hook(const StepContext& step, int layer, const EngramRows& rows, Tensor streams);
 
 // --- mhc.cpp ---
 // (3) Coefficients of a site from the streams entering it; those for the next site go to `pre`.

@@ -22,9 +22,15 @@ Result<void> show_row_ids(const StepContext& step, const EngramTables& tables, s
 }
 
 // The rows arrive in host memory.
-Result<void> collect_rows(const StepContext& step, int layer, const EngramRequest& request, const Tensor& values) {
+Result<void> collect_rows(const StepContext& step, int layer, const EngramRows& source, const Tensor& values) {
   EngramTables& tables = *step.model.engram;
   Memory& memory = step.ops().memory();
+  const EngramRequest& request = source.request;
+  if (source.values != nullptr) {
+    const Buffer& given = (*source.values)[tables.table_of(layer)];
+    memory.upload({given.data.get(), given.bytes}, values.data);
+    return {};
+  }
   if (memory.is_host()) return tables.collect(request, tables.table_of(layer), values);
   const Buffer rows = Buffer::host(bytes_of(values).size());
   Tensor arrived = values;
@@ -36,7 +42,7 @@ Result<void> collect_rows(const StepContext& step, int layer, const EngramReques
 
 }  // namespace
 
-Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest& request, Tensor streams) {
+Result<void> engram_hook(const StepContext& step, int layer, const EngramRows& source, Tensor streams) {
   const ModelConfig& config = step.config();
   const EngramWeights& weights = step.model.weights.layers[static_cast<std::size_t>(layer)].engram;
   EngramTables& tables = *step.model.engram;
@@ -46,7 +52,7 @@ Result<void> engram_hook(const StepContext& step, int layer, const EngramRequest
   const Workspace::Scope scope(step.workspace);
   if (auto ok = show_row_ids(step, tables, tables.table_of(layer)); !ok) return ok;
   const Tensor values = step.workspace.f32(rows, config.engram.row_width());
-  if (auto ok = collect_rows(step, layer, request, values); !ok) return ok;
+  if (auto ok = collect_rows(step, layer, source, values); !ok) return ok;
   step.show("engram_rows", values, {rows, config.engram.columns(), config.engram.head_dim});
   const Tensor keys_and_value = step.workspace.f32(rows, weights.wkv.n);
   step.ops().linear(values, weights.wkv, step.mode(weights.wkv), keys_and_value);

@@ -125,6 +125,26 @@ Result<EngramRequest> EngramTables::prefetch(const RowBatch& rows) {
   return EngramRequest(&reader_, std::move(tickets));
 }
 
+std::vector<Buffer> EngramTables::make_room(std::int64_t rows) const {
+  const std::int64_t width = geometry_.columns() * geometry_.head_dim;
+  std::vector<Buffer> room;
+  for (std::size_t table = 0; table < geometry_.layers.size(); ++table) {
+    room.push_back(Buffer::host(static_cast<std::size_t>(rows * width) * sizeof(float)));
+  }
+  return room;
+}
+
+Result<void> EngramTables::read(const RowBatch& rows, std::span<const Buffer> out) {
+  const auto request = prefetch(rows);
+  if (!request) return request.error();
+  for (std::size_t table = 0; table < out.size(); ++table) {
+    const auto values = static_cast<std::int64_t>(out[table].bytes / sizeof(float));
+    const Tensor rows_of_table = Tensor::f32(out[table].as<float>(), rows.rows(), values / rows.rows());
+    if (auto ok = collect(*request, table, rows_of_table); !ok) return ok;
+  }
+  return {};
+}
+
 Result<void> EngramTables::collect(const EngramRequest& request, std::size_t table, const Tensor& out) {
   auto rows = reader_.wait(request.ticket(table), read_timeout);
   if (!rows) {

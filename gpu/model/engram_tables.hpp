@@ -62,6 +62,10 @@ class EngramTables {
   Result<std::vector<engram::RowId>> row_ids(std::size_t table, const RowBatch& rows) const;
   // Starts reading the rows of all tables.
   Result<EngramRequest> prefetch(const RowBatch& rows);
+  // Host memory for the values of `rows` rows of every table, as read() fills it.
+  std::vector<Buffer> make_room(std::int64_t rows) const;
+  // Reads the rows of all tables and waits for them.
+  Result<void> read(const RowBatch& rows, std::span<const Buffer> out);
   // Waits for one table's rows and writes their values: out [T, columns * head_dim].
   Result<void> collect(const EngramRequest& request, std::size_t table, const Tensor& out);
   engram::ReaderStats stats() const { return reader_.stats(); }

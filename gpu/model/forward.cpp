@@ -38,7 +38,7 @@ struct LayerRange {
 // The host issues these in less time than a device needs for one of them: the rest is issued while it works.
 constexpr int layers_ahead = 4;
 
-Result<void> run_layers(Stack& stack, LayerRange range, const EngramRequest& engram) {
+Result<void> run_layers(Stack& stack, LayerRange range, const EngramRows& engram) {
   const ModelConfig& config = stack.step.config();
   for (int layer = range.first; layer < range.last; ++layer) {
     const LayerRole& role = config.roles[static_cast<std::size_t>(layer)];
@@ -132,15 +132,17 @@ std::int64_t upper_rows_needed(const ModelConfig& config) noexcept {
 
 Result<ForwardResult> ForwardPass::run(const RowBatch& rows, const ForwardOptions& options) {
   workspace_.reset();
-  const auto engram = model_.engram ? model_.engram->prefetch(rows) : Result<EngramRequest>(EngramRequest{});
-  if (!engram) return engram.error();
+  const bool reads = model_.engram && options.engram_rows == nullptr;
+  const auto request = reads ? model_.engram->prefetch(rows) : Result<EngramRequest>(EngramRequest{});
+  if (!request) return request.error();
+  const EngramRows engram{*request, options.engram_rows};
   const int source = last_kv_source(model_.config);
   const bool shortened = !options.upper_rows.empty();
   Stack lower = make_stack(model_, workspace_, rows, options);
   lower.residual = embed(lower.step);
   lower.selection = make_selection(lower.step);
   const LayerRange below{0, shortened ? source : model_.config.layers, -1};
-  if (auto ok = run_layers(lower, below, *engram); !ok) return ok.error();
+  if (auto ok = run_layers(lower, below, engram); !ok) return ok.error();
   if (!shortened) return collapse(lower);
 
   store_last_source(lower, source);
@@ -149,7 +151,7 @@ Result<ForwardResult> ForwardPass::run(const RowBatch& rows, const ForwardOption
   Stack upper = make_stack(model_, workspace_, kept, options);
   take_rows(lower, numbers, upper);
   if (numbers.empty()) return ForwardResult{};
-  if (auto ok = run_layers(upper, {source, model_.config.layers, source}, *engram); !ok) return ok.error();
+  if (auto ok = run_layers(upper, {source, model_.config.layers, source}, engram); !ok) return ok.error();
   return collapse(upper);
 }
 

@@ -17,6 +17,9 @@ struct ForwardOptions {
   // Trailing rows of each segment that must reach the top; the rows before them only leave their compressed entries,
   // index keys and windows of the layers up to the last KV source. Empty: all rows. See upper_rows_needed().
   std::vector<std::int32_t> upper_rows;
+  // Values of the rows of all Engram tables (EngramTables::make_room), to be taken from there at the latest moment;
+  // null: the pass reads them itself.
+  const std::vector<Buffer>* engram_rows = nullptr;
 };
 
 struct ForwardResult {

@@ -46,6 +46,8 @@ class Workspace {
   // to be allocated at all, and no more than that.
   void reserve(std::size_t bytes);
 
+  // Whether reset() leaves the memory of all tensors where it is.
+  bool is_merged() const noexcept { return blocks_.size() <= 1; }
   // Forgets all tensors and merges the memory into one block. Call between steps.
   void reset();
   Tensor f32(std::int64_t rows, std::int64_t cols);

@@ -13,8 +13,11 @@ namespace {
 // One rank with one sequence at a time.
 class Writer {
  public:
-  Writer(const std::string& model, const std::string& backend) : communicator_(make_solo_communicator()) {
-    auto engine = load_engine(writer_options(model, backend), *communicator_, {}, nullptr);
+  Writer(const std::string& model, const std::string& backend, bool draft = true)
+      : communicator_(make_solo_communicator()) {
+    EngineOptions options = writer_options(model, backend);
+    options.draft = draft;
+    auto engine = load_engine(options, *communicator_, {}, nullptr);
     BOOST_REQUIRE_MESSAGE(engine.has_value(), (engine ? std::string() : engine.error().message()));
     writer_ = std::make_unique<TextWriter>(std::move(*engine));
   }
@@ -66,6 +69,18 @@ BOOST_AUTO_TEST_CASE(fifty_prompts_have_one_text_on_both_backends) {
     const Text expected = cpu.write(prompt, plain);
     BOOST_TEST(cuda.write(prompt, plain) == expected, boost::test_tools::per_element());
     BOOST_TEST(cuda.write(prompt, drafted) == expected, boost::test_tools::per_element());
+  }
+}
+
+// Such an engine prepares each step while the one before it runs.
+BOOST_AUTO_TEST_CASE(an_engine_without_a_draft_network_writes_the_same_text) {
+  if (!has_device()) return;
+  const std::string model = "tests/golden/model/ckpt";
+  Writer cpu(model, "cpu"), cuda(model, "cuda", false);
+  for (std::uint32_t seed = 200; seed < 220; ++seed) {
+    const Text prompt = random_prompt(seed, 3 + seed % 70, 256);
+    const Writing plain{64, 0, 40};
+    BOOST_TEST(cuda.write(prompt, plain) == cpu.write(prompt, plain), boost::test_tools::per_element());
   }
 }
 

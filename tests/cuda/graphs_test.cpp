@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "gpu/comm/communicator.hpp"
-#include "gpu/model/forward.hpp"
+#include "gpu/engine_pass.hpp"
 #include "gpu/model/model.hpp"
 #include "gpu/state/cache_pools.hpp"
 #include "tests/build_paths.hpp"
@@ -14,6 +14,8 @@ using namespace tandem::gpu;
 using namespace tandem::gpu::test;
 
 namespace {
+
+enum class How { operations, one, prepared };
 
 // One sequence of the golden model on the device.
 class Sequence {
@@ -30,13 +32,15 @@ class Sequence {
     BOOST_REQUIRE(layout.has_value());
     pools_ = std::make_unique<CachePools>(std::move(*layout), model_->ops->memory());
     forward_ = std::make_unique<ForwardPass>(*model_);
+    pass_ = std::make_unique<EnginePass>(*forward_);
     auto state = pools_->open(250);
     BOOST_REQUIRE(state.has_value());
     state_ = std::move(*state);
   }
 
-  // Logits of `count` rows behind the present end.
-  Floats step(std::int32_t count, bool as_one) {
+  // Logits of `count` rows behind the present end. A prepared step prepares the next one, of one row, before its logits
+  // are read.
+  Floats step(std::int32_t count, How how) {
     const std::int64_t first = state_->length();
     std::vector<std::int32_t> tokens, wanted;
     for (std::int32_t i = 0; i < count; ++i) {
@@ -44,19 +48,13 @@ class Sequence {
       wanted.push_back(i);
     }
     BOOST_REQUIRE(state_->append(tokens).has_value());
-    RowBatch rows;
-    rows.add(*state_, first, count);
-    Tensor logits;
-    const auto body = [&]() -> Result<void> {
-      const auto passed = forward_->run(rows, {});
-      if (!passed) return passed.error();
-      const auto made = forward_->logits(*passed, wanted);
-      if (!made) return made.error();
-      logits = *made;
-      return {};
-    };
-    const auto done = as_one ? model_->ops->run_as_one(body) : body();
+    PassRows pass;
+    pass.rows.add(*state_, first, count);
+    pass.wanted = wanted;
+    const auto done = how == How::operations ? plain(pass) : pass_->run(pass);
     BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? std::string() : done.error().message()));
+    if (how == How::prepared) prepare();
+    const Tensor& logits = done->logits;
     Floats values(static_cast<std::size_t>(logits.rows * logits.cols));
     BOOST_REQUIRE(model_->ops->memory().download(logits.data, std::as_writable_bytes(std::span(values))).has_value());
     return values;
@@ -65,10 +63,23 @@ class Sequence {
   Ops& ops() { return *model_->ops; }
 
  private:
+  Result<PassResult> plain(const PassRows& pass) {
+    auto passed = forward_->run(pass.rows, {});
+    if (!passed) return passed.error();
+    const auto made = forward_->logits(*passed, pass.wanted);
+    if (!made) return made.error();
+    return PassResult{std::move(*passed), *made};
+  }
+  void prepare() {
+    SequenceState* const sequences[] = {state_.get()};
+    pass_->prepare(sequences);
+  }
+
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<CachePools> pools_;
   std::unique_ptr<ForwardPass> forward_;
+  std::unique_ptr<EnginePass> pass_;
   std::unique_ptr<SequenceState> state_;
 };
 
@@ -81,7 +92,7 @@ BOOST_AUTO_TEST_CASE(steps_as_graphs_have_the_bits_of_steps_by_operation) {
   Sequence graph, plain;
   for (const std::int32_t rows :
        {17, 1, 1, 1, 1, 1, 1, 1, 6, 6, 6, 6, 6, 1, 1, 2, 2, 2, 6, 6, 1, 1, 16, 16, 16, 1, 1}) {
-    check_same("step of " + std::to_string(rows), plain.step(rows, false), graph.step(rows, true));
+    check_same("step of " + std::to_string(rows), plain.step(rows, How::operations), graph.step(rows, How::one));
   }
   BOOST_TEST(use_of(graph.ops()).graph_starts > 8);
   BOOST_TEST(use_of(plain.ops()).graph_starts == 0);
@@ -90,13 +101,82 @@ BOOST_AUTO_TEST_CASE(steps_as_graphs_have_the_bits_of_steps_by_operation) {
 BOOST_AUTO_TEST_CASE(warm_graphs_allocate_nothing) {
   if (!has_device()) return;
   Sequence sequence;
-  for (int i = 0; i < 8; ++i) sequence.step(1, true);
+  for (int i = 0; i < 8; ++i) sequence.step(1, How::one);
   const CudaUse warm = use_of(sequence.ops());
-  for (int i = 0; i < 40; ++i) sequence.step(1, true);
+  for (int i = 0; i < 40; ++i) sequence.step(1, How::one);
   const CudaUse use = use_of(sequence.ops());
   BOOST_TEST(use.allocations == warm.allocations);
   BOOST_TEST(use.graph_starts == warm.graph_starts + 40);
   BOOST_TEST(use.graphs == warm.graphs);
+}
+
+// Rows of this model bring Engram rows along, so tokens and table values are told late.
+BOOST_AUTO_TEST_CASE(prepared_steps_have_the_bits_of_steps_by_operation) {
+  if (!has_device()) return;
+  Sequence ahead, plain;
+  for (const std::int32_t rows : {17, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6, 1, 1, 6, 6, 1, 1, 1, 1, 40, 1, 1, 1, 1, 1, 1}) {
+    check_same("step of " + std::to_string(rows), plain.step(rows, How::operations), ahead.step(rows, How::prepared));
+  }
+  BOOST_TEST(use_of(ahead.ops()).prepared_starts > 8);
+}
+
+BOOST_AUTO_TEST_CASE(warm_prepared_steps_allocate_nothing) {
+  if (!has_device()) return;
+  Sequence sequence;
+  for (int i = 0; i < 12; ++i) sequence.step(1, How::prepared);
+  const CudaUse warm = use_of(sequence.ops());
+  for (int i = 0; i < 40; ++i) sequence.step(1, How::prepared);
+  const CudaUse use = use_of(sequence.ops());
+  BOOST_TEST(use.allocations == warm.allocations);
+  BOOST_TEST(use.prepared_starts == warm.prepared_starts + 40);
+  BOOST_TEST(use.graph_starts == warm.graph_starts + 40);
+  BOOST_TEST(use.graphs == warm.graphs);
+}
+
+BOOST_AUTO_TEST_CASE(a_prepared_step_runs_once_with_the_contents_of_its_turn) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(64);
+  const Tensor row = Tensor::f32(memory.as<float>(), 1, 16);
+  const std::vector<float> unknown(16, -1.0F);
+  const std::span<const std::byte> late[] = {std::as_bytes(std::span(unknown))};
+  const auto body = [&]() -> Result<void> {
+    (*ops)->memory().upload(late[0], memory.data.get());
+    (*ops)->scale(row, 2, false);
+    (*ops)->cut();
+    (*ops)->scale(row, 3, false);
+    return {};
+  };
+  for (int i = 0; i < 4; ++i) {
+    std::vector<float> known(16, static_cast<float>(i)), back(16);
+    const std::span<const std::byte> contents[] = {std::as_bytes(std::span(known))};
+    BOOST_TEST((*ops)->prepare_as_one(body, late) == (i > 0), "a step that was never seen has no graph");
+    BOOST_TEST(!(*ops)->run_prepared({}));
+    BOOST_TEST((*ops)->run_prepared(contents) == (i > 0));
+    BOOST_TEST(!(*ops)->run_prepared(contents));
+    BOOST_TEST((*ops)->memory().download(memory.data.get(), std::as_writable_bytes(std::span(back))).has_value());
+    BOOST_TEST(back == std::vector<float>(16, 6.0F * static_cast<float>(i)));
+  }
+  BOOST_TEST(use_of(**ops).prepared_starts == 3);
+  BOOST_TEST((*ops)->prepare_as_one(body, late));
+  BOOST_TEST((*ops)->run_as_one(body).has_value());
+  BOOST_TEST(!(*ops)->run_prepared(late), "another step came between");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_without_its_late_list_is_not_prepared) {
+  if (!has_device()) return;
+  auto ops = make_cuda_ops({});
+  BOOST_REQUIRE(ops.has_value());
+  const Buffer memory = (*ops)->memory().allocate(64);
+  const std::vector<float> unknown(16, -1.0F);
+  const std::span<const std::byte> late[] = {std::as_bytes(std::span(unknown))};
+  const auto body = [&]() -> Result<void> {
+    const std::vector<float> copy = unknown;
+    (*ops)->memory().upload(std::as_bytes(std::span(copy)), memory.data.get());
+    return {};
+  };
+  for (int i = 0; i < 3; ++i) BOOST_TEST(!(*ops)->prepare_as_one(body, late));
 }
 
 BOOST_AUTO_TEST_CASE(a_step_that_waits_runs_operation_by_operation) {

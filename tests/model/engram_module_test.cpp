@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(both_layers_write_the_recorded_stream_and_leave_dead_positi
     std::vector<float> values = stream.values;
     const auto request = rig.model->engram->prefetch(batch);
     BOOST_REQUIRE(request.has_value());
-    const auto done = engram_hook(step, layer, *request, Tensor::f32(values.data(), rows, stream.cols()));
+    const auto done = engram_hook(step, layer, {*request}, Tensor::f32(values.data(), rows, stream.cols()));
     BOOST_REQUIRE(done.has_value());
     BOOST_TEST(relative_l2(values, golden("engram", name + ".out").values) < 1e-5, name);
 

@@ -81,7 +81,7 @@ class RecordedPass {
     const Tensor streams = to_tensor(workspace_, golden("layers", scope + "engram_in"));
     const auto request = rig_.model->engram->prefetch(rows_);
     BOOST_REQUIRE(request.has_value());
-    BOOST_REQUIRE(engram_hook(step_, layer, *request, streams).has_value());
+    BOOST_REQUIRE(engram_hook(step_, layer, {*request}, streams).has_value());
     Recorder result;
     result.record("streams", streams, {streams.rows, streams.cols});
     return result.seen["streams"];

@@ -58,6 +58,7 @@ Result<std::unique_ptr<RandomShard>> RandomShard::make(const ShardOptions& optio
   if (!layout) return layout.error();
   shard->pools_ = std::make_unique<CachePools>(std::move(*layout), shard->model_->ops->memory());
   shard->forward_ = std::make_unique<ForwardPass>(*shard->model_);
+  shard->pass_ = std::make_unique<EnginePass>(*shard->forward_);
   auto sequence = shard->pools_->open(options.positions_most);
   if (!sequence) return sequence.error();
   shard->sequence_ = std::move(*sequence);
@@ -97,18 +98,25 @@ Result<void> RandomShard::step(std::int32_t rows, std::int32_t logits, Tokens to
                                bool as_one) {
   const std::int64_t first = sequence_->length();
   if (auto ok = append(rows, tokens); !ok) return ok;
-  RowBatch batch;
-  batch.add(*sequence_, first, rows);
-  std::vector<std::int32_t> wanted(static_cast<std::size_t>(logits));
-  std::iota(wanted.begin(), wanted.end(), rows - logits);
-  const auto body = [&]() -> Result<void> {
-    const auto passed = forward_->run(batch, options);
-    if (!passed) return passed.error();
-    if (wanted.empty()) return {};
-    const auto made = forward_->logits(*passed, wanted);
-    return made ? Result<void>() : made.error();
-  };
-  return as_one ? model_->ops->run_as_one(body) : body();
+  PassRows pass;
+  pass.options = options;
+  pass.rows.add(*sequence_, first, rows);
+  pass.wanted.resize(static_cast<std::size_t>(logits));
+  std::iota(pass.wanted.begin(), pass.wanted.end(), rows - logits);
+  if (as_one) {
+    const auto done = pass_->run(pass);
+    return done ? Result<void>() : done.error();
+  }
+  const auto passed = forward_->run(pass.rows, options);
+  if (!passed) return passed.error();
+  if (pass.wanted.empty()) return {};
+  const auto made = forward_->logits(*passed, pass.wanted);
+  return made ? Result<void>() : made.error();
+}
+
+void RandomShard::prepare() {
+  SequenceState* const sequences[] = {sequence_.get()};
+  pass_->prepare(sequences);
 }
 
 }  // namespace tandem::gpu::cuda::bench

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/comm/communicator.hpp"
+#include "gpu/engine_pass.hpp"
 #include "gpu/model/forward.hpp"
 #include "gpu/model/model.hpp"
 #include "gpu/state/cache_pools.hpp"
@@ -39,6 +40,8 @@ class RandomShard {
   // Appends `rows` tokens and takes all of them through the model, with logits of the last `logits` rows. Returns
   // without waiting for the device.
   Result<void> step(std::int32_t rows, std::int32_t logits, Tokens tokens, const ForwardOptions& options, bool as_one);
+  // Prepares a step of one row (EnginePass::prepare), while the device works on the last one.
+  void prepare();
 
  private:
   RandomShard() = default;
@@ -49,6 +52,7 @@ class RandomShard {
   std::unique_ptr<Model> model_;
   std::unique_ptr<CachePools> pools_;
   std::unique_ptr<ForwardPass> forward_;
+  std::unique_ptr<EnginePass> pass_;
   std::unique_ptr<SequenceState> sequence_;
   std::uint64_t drawn_ = 0;  // tokens
 };

@@ -4,7 +4,8 @@
 // rows, whose experts agree as those of a burst may. `ms` is from one step's end to the next, the host's part included
 // where the device waits for it; `host us` what the host spends until a step is launched. Each figure is the mean of
 // `steps` steps behind some that are not counted. `ahead` is the same for steps that are issued without waiting for the
-// one before, as a caller may who needs nothing of it.
+// one before, as nobody can who draws a token from each: what the device alone would take. *prepared* is a decode step
+// as an engine issues it: walked while the one before it runs.
 #include "gpu/cuda/bench/step_bench.hpp"
 
 #include <fmt/format.h>
@@ -41,10 +42,16 @@ struct Measured {
   std::int64_t operations = 0, nodes = 0, allocations = 0, length = 0;
 };
 
-Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as_one) {
+// How steps are issued: operation by operation, as graphs, or as graphs of which the next one is prepared while the
+// device works, as an engine does it.
+enum class Issue { operations, graphs, prepared };
+
+Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, Issue issue) {
   Ops& ops = *shard.model().ops;
+  const bool as_one = issue != Issue::operations;
   for (int i = 0; i < warm_steps; ++i) {
     if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
+    if (issue == Issue::prepared) shard.prepare();
   }
   if (auto ok = ops.wait(); !ok) return ok.error();
   const CudaUse before = use_of(ops);
@@ -55,6 +62,7 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, bool as
     const auto begin = Clock::now();
     if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
     result.host_us += micros_since(begin) / steps;
+    if (issue == Issue::prepared) shard.prepare();
     if (auto ok = ops.wait(); !ok) return ok.error();
     each.push_back(micros_since(begin) / 1e3);
   }
@@ -112,7 +120,8 @@ class Report {
     const double limit_ms = limit.seconds() * 1e3;
     if (json_) {
       out_ << fmt::format(
-          R"({{"bench":"step","rows":{},"context":{},"kind":"{}","ms":{:.4f},"ahead_ms":{:.4f},"host_us":{:.1f},"walk_us":{:.1f},"start_us":{:.1f},"operations":{},)"
+          R"({{"bench":"step","rows":{},"context":{},"kind":"{}","ms":{:.4f},"ahead_ms":{:.4f},"host_us":{:.1f},)"
+          R"("walk_us":{:.1f},"start_us":{:.1f},"operations":{},)"
           R"("nodes":{},"allocations":{},"bytes":{:.0f},"limit_ms":{:.4f},"times_limit":{:.3f},"blocks":{{)",
           rows, m.length, kind, m.ms, m.ahead_ms, m.host_us, m.walk_us, m.start_us, m.operations, m.nodes,
           m.allocations, limit.bytes(), limit_ms, m.ms / limit_ms);
@@ -124,12 +133,13 @@ class Report {
       return;
     }
     out_ << fmt::format(
-                "M={:<3} context {:>7} {:11} {:8.3f} ms, ahead {:.3f}  host {:6.1f} us (waits {:.1f}, walk {:.1f}, "
-                "copies {:.1f}, starts {:.1f})  {} operations, {} nodes, {} allocations; "
-                "{:.2f} "
-                "GB, limit {:.3f} ms, {:.2f} times it\n",
-                rows, m.length, kind, m.ms, m.ahead_ms, m.host_us, m.wait_us, m.walk_us, m.copy_us, m.start_us,
-                m.operations, m.nodes, m.allocations, limit.bytes() / 1e9, limit_ms, m.ms / limit_ms)
+                "M={:<3} context {:>7} {:11} {:8.3f} ms, ahead {:.3f}; {} operations, {} nodes, {} allocations; {:.2f} "
+                "GB, "
+                "limit {:.3f} ms, {:.2f} times it\n",
+                rows, m.length, kind, m.ms, m.ahead_ms, m.operations, m.nodes, m.allocations, limit.bytes() / 1e9,
+                limit_ms, m.ms / limit_ms)
+         << fmt::format("    host {:.1f} us; walks {:.1f}, copies {:.1f}, starts {:.1f}, waits {:.1f}\n", m.host_us,
+                        m.walk_us, m.copy_us, m.start_us, m.wait_us)
          << std::flush;
   }
 
@@ -150,13 +160,13 @@ class Report {
 // others hide adds nothing. Medians, because some steps capture a new graph.
 Result<void> write_shares(RandomShard& shard, int rows, const std::vector<const char*>& names, std::ostream& out) {
   Ops& ops = *shard.model().ops;
-  const auto before = time_steps(shard, rows, Tokens::random, true);
+  const auto before = time_steps(shard, rows, Tokens::random, Issue::graphs);
   if (!before) return before.error();
   std::vector<std::pair<double, const char*>> shares;
   double sum = 0;
   for (const char* name : names) {
     repeat_launches(ops, name);
-    const auto twice = time_steps(shard, rows, Tokens::random, true);
+    const auto twice = time_steps(shard, rows, Tokens::random, Issue::graphs);
     repeat_launches(ops, nullptr);
     if (!twice) return twice.error();
     shares.emplace_back(twice->median_ms - before->median_ms, name);
@@ -185,18 +195,19 @@ Result<void> write_operations(RandomShard& shard, int rows, std::ostream& out, b
 
 // All kinds of steps at the sequence's present length.
 Result<void> bench_rows(RandomShard& shard, Limits& limits, int rows, const Report& report) {
-  const auto add = [&](const char* kind, Tokens tokens, bool as_one) -> Result<void> {
+  const auto add = [&](const char* kind, Tokens tokens, Issue issue) -> Result<void> {
     const auto limit = limits.of(rows, tokens);
     if (!limit) return limit.error();
-    const auto measured = time_steps(shard, rows, tokens, as_one);
+    const auto measured = time_steps(shard, rows, tokens, issue);
     if (!measured) return measured.error();
     report.add(rows, kind, *measured, *limit);
-    if (as_one && tokens == Tokens::random && (rows == 1 || rows == 6)) report.add_blocks(*limit);
+    if (issue == Issue::graphs && tokens == Tokens::random && (rows == 1 || rows == 6)) report.add_blocks(*limit);
     return {};
   };
-  if (auto ok = add("graph", Tokens::random, true); !ok) return ok;
-  if (rows == 1) return add("launches", Tokens::random, false);
-  return add("one token", Tokens::one, true);
+  if (auto ok = add("graph", Tokens::random, Issue::graphs); !ok) return ok;
+  if (rows > 1) return add("one token", Tokens::one, Issue::graphs);
+  if (auto ok = add("prepared", Tokens::random, Issue::prepared); !ok) return ok;
+  return add("launches", Tokens::random, Issue::operations);
 }
 
 }  // namespace

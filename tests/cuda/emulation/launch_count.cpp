@@ -65,4 +65,26 @@ BOOST_AUTO_TEST_CASE(a_six_row_step_has_at_most_four_hundred_nodes_more_than_one
   BOOST_TEST_MESSAGE("nodes at six rows: " << six << "; host " << micros_of_step(*shard, 6) << " us a step");
 }
 
+BOOST_AUTO_TEST_CASE(a_decode_step_that_was_prepared_is_one_graph_and_no_walk) {
+  const emulation::DryRun dry;
+  const auto shard = full_size_shard();
+  const auto step = [&] {
+    const auto done = shard->step(1, 1, Tokens::random, {}, true);
+    BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? std::string() : done.error().message()));
+  };
+  for (int i = 0; i < 8; ++i) {  // odd and even positions, each seen, captured and started
+    step();
+    shard->prepare();
+  }
+  for (int i = 0; i < 8; ++i) {
+    const CudaUse before = use_of(*shard->model().ops);
+    step();
+    const CudaUse after = use_of(*shard->model().ops);
+    BOOST_TEST(after.prepared_starts == before.prepared_starts + 1);
+    BOOST_TEST(after.operations == before.operations);
+    BOOST_TEST(after.graph_nodes <= 1000);
+    shard->prepare();
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
