@@ -335,11 +335,13 @@ Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult&
   std::vector<std::int32_t> numbers;
   std::vector<DraftLane> wanted;
   std::vector<Lane*> drafting;
+  std::int64_t most = 0;  // had all drafts been accepted: memory behind it is the same in every step
   for (const LaneWork& lane : work) {
     SequenceState& state = *lane.lane->state;
     const auto kept = static_cast<std::int32_t>(state.length() - lane.start);
     const std::int32_t rejected = lane.count - kept;
     const std::int32_t insert = std::min<std::int32_t>(model_->config.window, lane.upper - rejected);
+    most += std::min<std::int32_t>(model_->config.window, lane.upper);
     committed.add(state, state.length() - insert, insert);
     for (std::int32_t i = insert; i > 0; --i) numbers.push_back(lane.first_row + lane.upper - rejected - i);
     const std::int64_t room = std::min<std::int64_t>(state.capacity() - state.length(), info_.chunk_rows_max) - 1;
@@ -349,7 +351,7 @@ Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult&
     wanted.push_back({&state, lane.lane->next, static_cast<int>(count)});
     drafting.push_back(lane.lane);
   }
-  const Tensor features = forward_.workspace().f32(committed.rows(), rows.taps.cols);
+  const Tensor features = forward_.workspace().f32(most, rows.taps.cols).slice_rows(0, committed.rows());
   copy_rows(*model_->ops, rows.taps, numbers, features);
   if (auto ok = draft_network_.insert(committed, features); !ok) return ok;
   auto proposed = draft_network_.propose(wanted);

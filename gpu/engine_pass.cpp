@@ -32,9 +32,7 @@ std::vector<std::span<const std::byte>> late_lists(const RowBatch& rows, const s
 
 // Ranks that meet in host memory wait inside the pass, and long steps gain nothing from being one.
 bool EnginePass::is_one(const PassRows& pass) const noexcept {
-  const Model& model = forward_.model();
-  const bool waits = model.ranks() > 1 && !model.communicator->reaches_devices();
-  return !waits && pass.options.upper_rows.empty() && pass.rows.rows() <= rows_of_one;
+  return !forward_.model().waits_for_ranks() && pass.options.upper_rows.empty() && pass.rows.rows() <= rows_of_one;
 }
 
 bool EnginePass::is_next(const PassRows& pass) const noexcept {

@@ -2,6 +2,7 @@
 #include "gpu/model/dspark.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "gpu/model/markov_chain.hpp"
@@ -65,6 +66,20 @@ Result<void> run_stages(StepContext& step, Residual& residual) {
   return {};
 }
 
+// The block from its tokens to the logits that the chain begins with.
+Result<void> run_block_pass(StepContext& step, DraftBlock& block) {
+  Residual residual = embed(step);
+  if (auto ok = run_stages(step, residual); !ok) return ok.error();
+  block.hidden = step.workspace.f32(step.row_count(), step.config().hidden);
+  step.ops().mhc_collapse(residual.streams, residual.pre, step.rounds(), block.hidden);
+  step.show("hid", block.hidden, {block.hidden.rows, block.hidden.cols});
+  const auto base = head_logits(step, block.hidden, step.model.weights.dspark.norm);
+  if (!base) return base.error();
+  block.base_logits = *base;
+  step.show("base_logits", *base, {base->rows, base->cols});
+  return {};
+}
+
 }  // namespace
 
 Result<void> DraftNetwork::insert(const RowBatch& rows, const Tensor& features, Probe* probe) {
@@ -87,19 +102,18 @@ Result<void> DraftNetwork::insert(const RowBatch& rows, const Tensor& features, 
 
 Result<std::vector<Draft>> DraftNetwork::propose(std::span<const DraftLane> lanes, Probe* probe) {
   if (lanes.empty()) return std::vector<Draft>{};
-  const Workspace::Scope scope(workspace_);
   const RowBatch rows = block_rows(lanes, model_.config.dspark);
   StepContext step{model_, workspace_, rows, probe, {}};
-  Residual residual = embed(step);
-  if (auto ok = run_stages(step, residual); !ok) return ok.error();
-
-  const Tensor hidden = workspace_.f32(rows.rows(), model_.config.hidden);
-  step.ops().mhc_collapse(residual.streams, residual.pre, step.rounds(), hidden);
-  step.show("hid", hidden, {hidden.rows, hidden.cols});
-  const auto base = head_logits(step, hidden, model_.weights.dspark.norm);
-  if (!base) return base.error();
-  step.show("base_logits", *base, {base->rows, base->cols});
-  return chain_drafts(step, {hidden, *base}, lanes);
+  DraftBlock block;
+  std::optional<Workspace::Scope> scope;  // each run of the body begins where the first one did
+  const auto body = [&] {
+    scope.reset();
+    scope.emplace(workspace_);
+    return run_block_pass(step, block);
+  };
+  const bool is_one = probe == nullptr && !model_.waits_for_ranks();
+  if (auto ok = is_one ? step.ops().run_as_one(body) : body(); !ok) return ok.error();
+  return chain_drafts(step, block, lanes);
 }
 
 }  // namespace tandem::gpu

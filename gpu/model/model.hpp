@@ -47,6 +47,8 @@ struct Model {
   std::uint64_t content_hash = 0;  // of the checkpoint's tensors, see gpu/checkpoint/content_hash.hpp
 
   int ranks() const noexcept { return communicator->size(); }
+  // Whether the exchange between ranks goes by way of host memory, for which a pass waits.
+  bool waits_for_ranks() const noexcept { return ranks() > 1 && !communicator->reaches_devices(); }
   RopeView rope_of(const LayerRole& role) const noexcept {
     return role.ratio == 0 ? rope_plain->view() : rope_compressed->view();
   }
