@@ -13,7 +13,7 @@ namespace {
 // Of the device backend.
 constexpr std::int64_t device_score_floats = std::int64_t{16} << 20;  // score_budget of the indexer
 constexpr std::int64_t device_split_heads = 1024;                     // rows x heads of attention in many blocks
-constexpr std::int64_t device_split_keys = 1024;                      // keys of such a row, at most
+constexpr std::int64_t device_split_keys = 768;                       // keys of such a row, at most
 constexpr std::int64_t device_slices = 8;                             // scales of a rotated row
 
 // Of the CPU backend.
