@@ -114,7 +114,7 @@ Result<StepResult> EngineCore::execute(const StepPlan& plan) {
   if (!work->empty()) {
     auto rows = forward(*work);
     if (!rows) return rows.error();
-    prepare_next(*work);
+    if (!drafts()) prepare_next(*work);
     if (auto ok = sample(*work); !ok) return ok.error();
     if (auto ok = draft(*work, *rows); !ok) return ok.error();
   }
@@ -231,15 +231,22 @@ Result<ForwardResult> EngineCore::forward(std::vector<LaneWork>& work) {
   return std::move(passed->rows);
 }
 
-// Where drafts are made, how many rows follow is known only when they are, and they use the workspace.
 void EngineCore::prepare_next(const std::vector<LaneWork>& work) {
-  std::vector<SequenceState*> sequences;
+  std::vector<NextRows> next;
   for (const LaneWork& lane : work) {
     SequenceState& state = *lane.lane->state;
-    if (drafts() || !lane.sample || state.length() == state.capacity()) return;
-    sequences.push_back(&state);
+    if (!lane.sample || !lane.lane->error.empty() || state.length() == state.capacity()) return;
+    next.push_back({&state, 1 + drafts_after(lane)});
   }
-  pass_.prepare(sequences);
+  pass_.prepare(next, drafts());
+}
+
+// No more than fit the sequence and a step.
+std::int32_t EngineCore::drafts_after(const LaneWork& work) const noexcept {
+  const SequenceState& state = *work.lane->state;
+  const std::int64_t room = std::min<std::int64_t>(state.capacity() - state.length(), info_.chunk_rows_max) - 1;
+  const std::int64_t wanted = std::min<std::int64_t>(work.next_drafts, info_.drafts_max);
+  return static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(wanted, room)));
 }
 
 Result<void> EngineCore::sample(std::vector<LaneWork>& work) {
@@ -344,17 +351,16 @@ Result<void> EngineCore::draft(std::vector<LaneWork>& work, const ForwardResult&
     most += std::min<std::int32_t>(model_->config.window, lane.upper);
     committed.add(state, state.length() - insert, insert);
     for (std::int32_t i = insert; i > 0; --i) numbers.push_back(lane.first_row + lane.upper - rejected - i);
-    const std::int64_t room = std::min<std::int64_t>(state.capacity() - state.length(), info_.chunk_rows_max) - 1;
-    const std::int64_t count =
-        std::min<std::int64_t>({static_cast<std::int64_t>(lane.next_drafts), info_.drafts_max, room});
+    const std::int32_t count = drafts_after(lane);
     if (count < 1 || !lane.lane->error.empty()) continue;
-    wanted.push_back({&state, lane.lane->next, static_cast<int>(count)});
+    wanted.push_back({&state, lane.lane->next, count});
     drafting.push_back(lane.lane);
   }
   const Tensor features = forward_.workspace().f32(most, rows.taps.cols).slice_rows(0, committed.rows());
   copy_rows(*model_->ops, rows.taps, numbers, features);
   if (auto ok = draft_network_.insert(committed, features); !ok) return ok;
-  auto proposed = draft_network_.propose(wanted);
+  // The next step verifies these drafts, whatever they will be.
+  auto proposed = draft_network_.propose(wanted, nullptr, [&] { prepare_next(work); });
   if (!proposed) return proposed.error();
   for (std::size_t i = 0; i < drafting.size(); ++i) drafting[i]->drafts = std::move((*proposed)[i].tokens);
   return {};

@@ -36,8 +36,11 @@ class EngineCore final : public Engine {
   Result<LaneWork> feed_decode(Lane& lane, const DecodeWork& work);
   // One pass over all rows, and the logits of those to be sampled.
   Result<ForwardResult> forward(std::vector<LaneWork>& work);
-  // Lets the device's time be used for the step that will probably follow: every lane goes on by one token.
+  // Prepares, while the device works, the step that will probably follow: every lane goes on with its newest token and
+  // the drafts that it asked for.
   void prepare_next(const std::vector<LaneWork>& work);
+  // Drafts to be made for the step after this one.
+  std::int32_t drafts_after(const LaneWork& work) const noexcept;
   // Samples every lane's rows, accepts drafts, takes rejected rows back.
   Result<void> sample(std::vector<LaneWork>& work);
   // The token of one row of the logits.

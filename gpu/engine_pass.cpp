@@ -61,7 +61,9 @@ Result<bool> EnginePass::start(const PassRows& pass) {
   if (model.engram) {
     if (auto ok = model.engram->read(pass.rows, next_->engram_rows); !ok) return ok.error();
   }
-  return model.ops->run_prepared(late_lists(pass.rows, next_->engram_rows));
+  if (!model.ops->run_prepared(late_lists(pass.rows, next_->engram_rows))) return false;
+  forward_.workspace().return_to(next_->end);
+  return true;
 }
 
 Result<PassResult> EnginePass::run(const PassRows& pass) {
@@ -80,25 +82,31 @@ Result<PassResult> EnginePass::run(const PassRows& pass) {
   return result;
 }
 
-void EnginePass::prepare(std::span<SequenceState* const> sequences) {
+void EnginePass::prepare(std::span<const NextRows> next_rows, bool taps) {
   forget();
   const Model& model = forward_.model();
-  // Results of the last pass would be lost with their memory.
-  if (sequences.empty() || model.ops->memory().is_host() || !forward_.workspace().is_merged()) return;
+  Workspace& workspace = forward_.workspace();
+  // Merging would free what still lies there.
+  if (next_rows.empty() || model.ops->memory().is_host() || !workspace.is_merged()) return;
   auto next = std::make_unique<Prepared>();
   PassRows& pass = next->pass;
-  constexpr std::int32_t unknown[] = {0};
-  for (SequenceState* sequence : sequences) {
-    pass.wanted.push_back(pass.rows.rows());
-    pass.rows.add_block(*sequence, sequence->length(), unknown);
+  pass.options.taps = taps;
+  for (const NextRows& each : next_rows) {
+    const std::vector<std::int32_t> unknown(static_cast<std::size_t>(each.count));
+    pass.rows.add_block(*each.sequence, each.sequence->length(), unknown);
   }
   if (!is_one(pass)) return;
+  for (std::int32_t row = 0; row < pass.rows.rows(); ++row) pass.wanted.push_back(row);
   if (model.engram) {
     next->engram_rows = model.engram->make_room(pass.rows.rows());
     pass.options.engram_rows = &next->engram_rows;
   }
+  const Workspace::Mark present = workspace.mark();
   const auto body = [&] { return compute(pass, next->result); };
-  if (model.ops->prepare_as_one(body, late_lists(pass.rows, next->engram_rows))) next_ = std::move(next);
+  const bool is_ready = model.ops->prepare_as_one(body, late_lists(pass.rows, next->engram_rows));
+  next->end = workspace.mark();
+  workspace.return_to(present);
+  if (is_ready) next_ = std::move(next);
 }
 
 }  // namespace tandem::gpu

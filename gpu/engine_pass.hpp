@@ -2,9 +2,9 @@
 // (Ops::run_as_one).
 //
 // Between two steps a device has nothing to do, so whatever the host can do for a step before its turn is time won.
-// While a pass runs, the one that will probably follow is prepared: one token more of each sequence, of which only the
-// ids are unknown, and the Engram rows with them. If the next pass is that one, it has only to be started; if not,
-// nothing was lost.
+// While a device works, the pass that will probably follow is prepared: so many tokens more of each sequence, of which
+// only the ids are unknown, and the Engram rows with them. If the next pass is that one, it has only to be started; if
+// not, nothing was lost.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,12 @@ struct PassResult {
   Tensor logits;  // [wanted, vocab] or empty
 };
 
+// Text tokens that a sequence will be fed behind its present end; the logits of all are wanted.
+struct NextRows {
+  SequenceState* sequence = nullptr;
+  std::int32_t count = 1;
+};
+
 class EnginePass {
  public:
   // `forward` must outlive this.
@@ -33,9 +39,8 @@ class EnginePass {
 
   // Errors: those of ForwardPass.
   Result<PassResult> run(const PassRows& pass);
-  // Prepares the pass that feeds one text token behind each of `sequences`, with the logits of all. The results of the
-  // last pass stay valid; nobody may take of the forward pass's workspace until the next one.
-  void prepare(std::span<SequenceState* const> sequences);
+  // Prepares the pass that feeds these rows in this order. Whatever lies in the forward pass's workspace stays valid.
+  void prepare(std::span<const NextRows> next, bool taps);
   // Sequences come or go: what was prepared is void.
   void forget() noexcept { next_.reset(); }
 
@@ -44,6 +49,7 @@ class EnginePass {
     PassRows pass;
     std::vector<Buffer> engram_rows;  // of the pass, one a table
     PassResult result;                // its tensors, to be filled when it runs
+    Workspace::Mark end;              // of the workspace behind it
   };
   Result<void> compute(const PassRows& pass, PassResult& result);
   // Starts the pass that was prepared with the tokens of `pass`. Returns whether it was still there to be started.

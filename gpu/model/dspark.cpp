@@ -100,7 +100,8 @@ Result<void> DraftNetwork::insert(const RowBatch& rows, const Tensor& features, 
   return {};
 }
 
-Result<std::vector<Draft>> DraftNetwork::propose(std::span<const DraftLane> lanes, Probe* probe) {
+Result<std::vector<Draft>> DraftNetwork::propose(std::span<const DraftLane> lanes, Probe* probe,
+                                                 const std::function<void()>& meanwhile) {
   if (lanes.empty()) return std::vector<Draft>{};
   const RowBatch rows = block_rows(lanes, model_.config.dspark);
   StepContext step{model_, workspace_, rows, probe, {}};
@@ -113,6 +114,7 @@ Result<std::vector<Draft>> DraftNetwork::propose(std::span<const DraftLane> lane
   };
   const bool is_one = probe == nullptr && !model_.waits_for_ranks();
   if (auto ok = is_one ? step.ops().run_as_one(body) : body(); !ok) return ok.error();
+  if (meanwhile) meanwhile();
   return chain_drafts(step, block, lanes);
 }
 

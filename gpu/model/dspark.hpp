@@ -6,6 +6,7 @@
 // Markov head then chains the tokens left to right. Drafts change speed, never the text.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,10 @@ class DraftNetwork {
   // Writes the draft context of committed rows from their features [rows, taps * D]. Rejected rows must never come
   // here.
   Result<void> insert(const RowBatch& rows, const Tensor& features, Probe* probe = nullptr);
-  // Drafts for every lane; greedy, ties to the lower id. Errors: of the communicator.
-  Result<std::vector<Draft>> propose(std::span<const DraftLane> lanes, Probe* probe = nullptr);
+  // Drafts for every lane; greedy, ties to the lower id. `meanwhile` is called when a device has been given its largest
+  // piece of work. Errors: of the communicator.
+  Result<std::vector<Draft>> propose(std::span<const DraftLane> lanes, Probe* probe = nullptr,
+                                     const std::function<void()>& meanwhile = {});
 
  private:
   const Model& model_;

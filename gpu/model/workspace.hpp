@@ -48,6 +48,15 @@ class Workspace {
 
   // Whether reset() leaves the memory of all tensors where it is.
   bool is_merged() const noexcept { return blocks_.size() <= 1; }
+  // How far the memory is taken; return_to gives back, or takes again, what was taken behind that mark.
+  struct Mark {
+    std::size_t block = 0, used = 0;
+  };
+  Mark mark() const noexcept { return {block_, used_}; }
+  void return_to(Mark mark) noexcept {
+    block_ = mark.block;
+    used_ = mark.used;
+  }
   // Forgets all tensors and merges the memory into one block. Call between steps.
   void reset();
   Tensor f32(std::int64_t rows, std::int64_t cols);

@@ -38,8 +38,8 @@ class Sequence {
     state_ = std::move(*state);
   }
 
-  // Logits of `count` rows behind the present end. A prepared step prepares the next one, of one row, before its logits
-  // are read.
+  // Logits of `count` rows behind the present end. A prepared step prepares another one of as many rows before its
+  // logits are read.
   Floats step(std::int32_t count, How how) {
     const std::int64_t first = state_->length();
     std::vector<std::int32_t> tokens, wanted;
@@ -53,7 +53,7 @@ class Sequence {
     pass.wanted = wanted;
     const auto done = how == How::operations ? plain(pass) : pass_->run(pass);
     BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? std::string() : done.error().message()));
-    if (how == How::prepared) prepare();
+    if (how == How::prepared) prepare(count);
     const Tensor& logits = done->logits;
     Floats values(static_cast<std::size_t>(logits.rows * logits.cols));
     BOOST_REQUIRE(model_->ops->memory().download(logits.data, std::as_writable_bytes(std::span(values))).has_value());
@@ -70,9 +70,9 @@ class Sequence {
     if (!made) return made.error();
     return PassResult{std::move(*passed), *made};
   }
-  void prepare() {
-    SequenceState* const sequences[] = {state_.get()};
-    pass_->prepare(sequences);
+  void prepare(std::int32_t rows) {
+    const NextRows next[] = {{state_.get(), rows}};
+    pass_->prepare(next, false);
   }
 
   std::unique_ptr<Communicator> communicator_;

@@ -114,9 +114,9 @@ Result<void> RandomShard::step(std::int32_t rows, std::int32_t logits, Tokens to
   return made ? Result<void>() : made.error();
 }
 
-void RandomShard::prepare() {
-  SequenceState* const sequences[] = {sequence_.get()};
-  pass_->prepare(sequences);
+void RandomShard::prepare(std::int32_t rows) {
+  const NextRows next[] = {{sequence_.get(), rows}};
+  pass_->prepare(next, false);
 }
 
 }  // namespace tandem::gpu::cuda::bench

@@ -40,8 +40,8 @@ class RandomShard {
   // Appends `rows` tokens and takes all of them through the model, with logits of the last `logits` rows. Returns
   // without waiting for the device.
   Result<void> step(std::int32_t rows, std::int32_t logits, Tokens tokens, const ForwardOptions& options, bool as_one);
-  // Prepares a step of one row (EnginePass::prepare), while the device works on the last one.
-  void prepare();
+  // Prepares a step of so many rows with logits of all (EnginePass::prepare), while the device works on the last one.
+  void prepare(std::int32_t rows);
 
  private:
   RandomShard() = default;

@@ -4,8 +4,8 @@
 // rows, whose experts agree as those of a burst may. `ms` is from one step's end to the next, the host's part included
 // where the device waits for it; `host us` what the host spends until a step is launched. Each figure is the mean of
 // `steps` steps behind some that are not counted. `ahead` is the same for steps that are issued without waiting for the
-// one before, as nobody can who draws a token from each: what the device alone would take. *prepared* is a decode step
-// as an engine issues it: walked while the one before it runs.
+// one before, as nobody can who draws a token from each: what the device alone would take. *prepared* is a step as
+// an engine issues it: walked while the one before it runs.
 #include "gpu/cuda/bench/step_bench.hpp"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, Issue i
   const bool as_one = issue != Issue::operations;
   for (int i = 0; i < warm_steps; ++i) {
     if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
-    if (issue == Issue::prepared) shard.prepare();
+    if (issue == Issue::prepared) shard.prepare(rows);
   }
   if (auto ok = ops.wait(); !ok) return ok.error();
   const CudaUse before = use_of(ops);
@@ -62,7 +62,7 @@ Result<Measured> time_steps(RandomShard& shard, int rows, Tokens tokens, Issue i
     const auto begin = Clock::now();
     if (auto ok = shard.step(rows, rows, tokens, {}, as_one); !ok) return ok.error();
     result.host_us += micros_since(begin) / steps;
-    if (issue == Issue::prepared) shard.prepare();
+    if (issue == Issue::prepared) shard.prepare(rows);
     if (auto ok = ops.wait(); !ok) return ok.error();
     each.push_back(micros_since(begin) / 1e3);
   }
@@ -205,8 +205,8 @@ Result<void> bench_rows(RandomShard& shard, Limits& limits, int rows, const Repo
     return {};
   };
   if (auto ok = add("graph", Tokens::random, Issue::graphs); !ok) return ok;
-  if (rows > 1) return add("one token", Tokens::one, Issue::graphs);
   if (auto ok = add("prepared", Tokens::random, Issue::prepared); !ok) return ok;
+  if (rows > 1) return add("one token", Tokens::one, Issue::graphs);
   return add("launches", Tokens::random, Issue::operations);
 }
 

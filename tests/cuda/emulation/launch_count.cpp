@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_decode_step_that_was_prepared_is_one_graph_and_no_walk) {
   };
   for (int i = 0; i < 8; ++i) {  // odd and even positions, each seen, captured and started
     step();
-    shard->prepare();
+    shard->prepare(1);
   }
   for (int i = 0; i < 8; ++i) {
     const CudaUse before = use_of(*shard->model().ops);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_decode_step_that_was_prepared_is_one_graph_and_no_walk) {
     BOOST_TEST(after.prepared_starts == before.prepared_starts + 1);
     BOOST_TEST(after.operations == before.operations);
     BOOST_TEST(after.graph_nodes <= 1000);
-    shard->prepare();
+    shard->prepare(1);
   }
 }
 
