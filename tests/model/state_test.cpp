@@ -157,6 +157,26 @@ BOOST_AUTO_TEST_CASE(a_workspace_allocates_nothing_once_it_has_seen_a_step) {
   BOOST_TEST(bytes < 4U * 1000 * 300 * sizeof(float));
 }
 
+BOOST_AUTO_TEST_CASE(a_workspace_that_returns_to_a_mark_goes_on_where_that_was) {
+  Workspace workspace;
+  const Tensor first = workspace.f32(10, 10);
+  const Workspace::Mark before = workspace.mark();
+  const Tensor second = workspace.f32(20, 20);
+  const Workspace::Mark behind = workspace.mark();
+  const Tensor third = workspace.f32(30, 30);
+  BOOST_REQUIRE(workspace.is_merged());
+  workspace.reset();
+  BOOST_TEST(workspace.f32(10, 10).data == first.data);
+  workspace.return_to(behind);
+  BOOST_TEST(workspace.f32(30, 30).data == third.data);
+  workspace.return_to(before);
+  BOOST_TEST(workspace.f32(20, 20).data == second.data);
+  BOOST_TEST(!Workspace().mark().used);
+  while (workspace.is_merged()) workspace.f32(1000, 300);
+  workspace.reset();
+  BOOST_TEST(workspace.is_merged());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace tandem::gpu::test
