@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_SUITE(engine)
 
 BOOST_AUTO_TEST_CASE(the_golden_model_writes_the_same_text_on_both_backends) {
   if (!has_device()) return;
-  check_text(golden_model_folder() / "ckpt", 256, {1, 2, 15, 16, 17, 33, 34, 97, 200});
+  check_text(tandem::golden_model_folder() / "ckpt", 256, {1, 2, 15, 16, 17, 33, 34, 97, 200});
 }
 
 BOOST_AUTO_TEST_CASE(the_tiny_model_writes_the_same_text_on_both_backends) {
