@@ -92,7 +92,7 @@ def glob_expression(glob, is_recursive):
 
 
 def tree_size(tree):
-    total = sum(tree.sizes.values())
+    total = sum(size for path, size in tree.sizes.items() if not path.startswith("."))  # hidden: tools' own
     if total >= TREE_BYTES_BELOW:
         largest = max(tree.paths, key=tree.sizes.get)
         yield at(largest, "tree_size", f"all files have {total:,} bytes, not below {TREE_BYTES_BELOW:,}; this one is the largest")

@@ -83,7 +83,7 @@ CASES = [
     ("built", {"gpu/a.cpp": STORY, "gpu/CMakeLists.txt": "# a.cpp\n"},
      {"gpu/a.cpp": STORY, "gpu/CMakeLists.txt": "add_library(x a.cpp)\n"}),
     ("tree_size", {"configs/a.bin": "x" * 40_000_000, "configs/b.bin": "x" * 22_000_000},
-     {"configs/a.bin": "x" * 40_000_000, "configs/b.bin": "x" * 21_000_000}),
+     {"configs/a.bin": "x" * 40_000_000, "configs/b.bin": "x" * 21_000_000, ".cache/c.bin": "x" * 1_000_000}),
 ]
 
 
