@@ -13,9 +13,10 @@
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
 // Bytes    words: inputs * outputs * K / 8 for every 256 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
 //          from the second-level cache; y once. 199 KB of shared memory.
-// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of shared
-//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 180 of decode, 80 to 130
-//          of waiting and addressing, 128 of additions where every chain is one group.
+// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of
+// shared
+//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 180 of decode, 80 to
+//          130 of waiting and addressing, 128 of additions where every chain is one group.
 #pragma once
 
 #include "gpu/cuda/exl3/half_stream.cuh"
@@ -210,16 +211,21 @@ struct WarpgroupSums {
     for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += sums[i / 4][i % 4];
   }
 
-  // Undoes the slice's scale and adds what the slices before gave. `nothing` is what empty chains add.
-  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, int slice, float nothing) {
+  // The chains without a group of a short slice add sums that are zero.
+  __device__ __forceinline__ void add_empty_chains() {
+#pragma unroll
+    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += 0.0f;
+  }
+
+  // Undoes the slice's scale and adds what the slices before gave.
+  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, int slice) {
     const float* undo = memory.undo[slice] + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
       const float2 factor = *reinterpret_cast<const float2*>(undo + 8 * tile);
       float4& total = memory.totals[tile][threadIdx.x];
       const float(&v)[4] = plane[tile];
-      float4 own = make_float4((v[0] + nothing) * factor.x, (v[1] + nothing) * factor.y, (v[2] + nothing) * factor.x,
-                               (v[3] + nothing) * factor.y);
+      float4 own = make_float4(v[0] * factor.x, v[1] * factor.y, v[2] * factor.x, v[3] * factor.y);
       if (slice > 0) {
         const float4 before = total;
         own = make_float4(before.x + own.x, before.y + own.y, before.z + own.z, before.w + own.w);
@@ -316,7 +322,10 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
       at.advance(1);
       adds = !place.ends_chain();
       if (!adds) sums.end_chain();
-      if (place.ends_slice()) sums.end_slice(memory, place.slice(), place.has_empty_chains() ? 0.0f : -0.0f);
+      if (place.ends_slice()) {
+        if (place.has_empty_chains()) sums.add_empty_chains();
+        sums.end_slice(memory, place.slice());
+      }
     }
     WarpgroupSums::gather(memory);
     write_tile(job, own, column, svh, memory);
