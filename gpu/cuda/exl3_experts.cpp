@@ -1,7 +1,8 @@
 // EXL3 experts: rows sorted by expert, every matrix multiplied once for all of its rows.
 //
 // Each matrix rotates its own inputs: gate and up read x through two rotations, which share a launch as their products
-// do. Products stay in the order of the sorted uses; the sum over slots finds them by position.
+// do, or memory, one after the other. Products stay in the order of the sorted uses; the sum over slots finds them by
+// position. The gate writes h over the products that it reads.
 //
 // Few rows need no plan: the products find, gate and rotate their uses themselves, two launches in all.
 #include <algorithm>
@@ -22,25 +23,40 @@ struct Uses {
   ExpertPlan plan;
   std::int64_t count = 0;
   std::int32_t rows_most = 0;
+  Exl3Order order = Exl3Order::lanes;  // of their rotated rows
 };
 
 static_assert(sizeof(ExpertTile) == sizeof(Exl3Group), "tiles are handed over as groups");
 
-Uses plan_uses(CudaContext& context, const MoeCall& call, const Routing& routing) {
+// One order for all products of the uses, since they share the plan.
+Exl3Order order_of(const ExpertTable& table, std::int64_t uses) {
+  const auto has_steps = [&](const Exl3Bank& bank) {
+    return std::all_of(bank.kinds.begin(), bank.kinds.end(), [&](const Exl3Shape& kind) {
+      return exl3_group_order(kind, static_cast<int>(uses)) == Exl3Order::steps;
+    });
+  };
+  const bool all =
+      has_steps(table.gate) && has_steps(table.up) && std::all_of(table.down.begin(), table.down.end(), has_steps);
+  return all ? Exl3Order::steps : Exl3Order::lanes;
+}
+
+Uses plan_uses(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Routing& routing) {
   Uses uses;
   const auto experts = static_cast<int>(call.weights->experts.size());
   uses.count = routing.ids.rows * routing.ids.cols;
-  uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, exl3_group_rows_max));
+  uses.order = order_of(table, uses.count);
+  const int group_rows = exl3_group_rows(uses.order);
+  uses.rows_most = static_cast<std::int32_t>(std::min<std::int64_t>(routing.ids.rows, group_rows));
   const auto list = [&](std::int64_t length) { return context.scratch().i32(1, length).row<std::int32_t>(0); };
   ExpertPlan& plan = uses.plan;
-  plan.tiles_max = tiles_of(uses.count, experts, exl3_group_rows_max);
+  plan.tiles_max = tiles_of(uses.count, experts, group_rows);
   plan.uses = list(uses.count);
   plan.source_of_use = list(uses.count);
   plan.expert_of_use = list(uses.count);
   plan.position_of_use = list(uses.count);
   plan.tile_count = list(1);
   plan.tiles = reinterpret_cast<ExpertTile*>(list(3 * plan.tiles_max));
-  context.run("expert plan", plan_experts, routing.ids, experts, exl3_group_rows_max, plan);
+  context.run("expert plan", plan_experts, routing.ids, experts, group_rows, plan);
   return uses;
 }
 
@@ -54,18 +70,28 @@ Exl3Groups groups_of(const Exl3Bank& bank, const Uses& uses) {
   return groups;
 }
 
-// Rotates the uses' rows of x for all tables of the groups, then multiplies with each kind of matrix.
-void multiply_uses(CudaContext& context, const std::vector<Exl3Shape>& kinds, const Exl3Groups& groups, const Tensor& x,
-                   const Exl3Products& products, std::int64_t count) {
-  const Workspace::Scope scope(context.scratch());
-  const Exl3Shape& shape = kinds.front();
+// Rotates the uses' rows of x for all tables of the groups.
+Exl3Rotated rotate_uses(CudaContext& context, const Exl3Shape& shape, const Exl3Groups& groups, const Tensor& x,
+                        const Uses& uses) {
   const std::int64_t tables = groups.second == nullptr ? 1 : 2;
-  const Exl3Rotated rotated = exl3_rotated(context, tables * count, shape.inputs);
-  const auto rows = static_cast<int>(count);
+  Exl3Rotated rotated = exl3_rotated(context, tables * uses.count, shape.inputs);
+  rotated.order = uses.order;
+  const auto rows = static_cast<int>(uses.count);
   context.run("exl3 rotation", exl3_rotate_groups, shape, groups, exl3_rows_of(x), rows, rotated);
+  return rotated;
+}
+
+void multiply_kinds(CudaContext& context, const std::vector<Exl3Shape>& kinds, const Exl3Groups& groups,
+                    const Exl3Rotated& rotated, const Exl3Products& products, const Uses& uses) {
   for (const Exl3Shape& kind : kinds) {
-    context.run("exl3 experts", exl3_multiply_groups, kind, groups, rotated, products, rows);
+    context.run("exl3 experts", exl3_multiply_groups, kind, groups, rotated, products, static_cast<int>(uses.count));
   }
+}
+
+void multiply_uses(CudaContext& context, const std::vector<Exl3Shape>& kinds, const Exl3Groups& groups, const Tensor& x,
+                   const Exl3Products& products, const Uses& uses) {
+  const Workspace::Scope scope(context.scratch());
+  multiply_kinds(context, kinds, groups, rotate_uses(context, kinds.front(), groups, x, uses), products, uses);
 }
 
 bool same_kinds(const Exl3Bank& a, const Exl3Bank& b) {
@@ -77,23 +103,82 @@ void raise_uses(CudaContext& context, const ExpertTable& table, const Uses& uses
                 const Exl3Products& products) {
   Exl3Groups groups = groups_of(table.gate, uses);
   groups.source_of_row = uses.plan.source_of_use;
-  if (same_kinds(table.gate, table.up)) {
+  groups.row_of_use = uses.plan.position_of_use;
+  groups.slots = static_cast<std::int32_t>(uses.count / x.rows);
+  if (!takes_turns(uses.count) && same_kinds(table.gate, table.up)) {
     groups.second = table.up.table.as<const Exl3Matrix>();
-    return multiply_uses(context, table.gate.kinds, groups, x, products, uses.count);
+    return multiply_uses(context, table.gate.kinds, groups, x, products, uses);
   }
-  multiply_uses(context, table.gate.kinds, groups, x, {products.y, {}}, uses.count);
+  multiply_uses(context, table.gate.kinds, groups, x, {products.y, {}}, uses);
   groups.table = table.up.table.as<const Exl3Matrix>();
-  multiply_uses(context, table.up.kinds, groups, x, {products.second_y, {}}, uses.count);
+  multiply_uses(context, table.up.kinds, groups, x, {products.second_y, {}}, uses);
 }
 
-// Collects one matrix of all experts; `choose` returns it.
+// silu(gate) * up of all uses.
+Tensor raised_uses(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Uses& uses,
+                   const Tensor& x, const Routing& routing) {
+  const std::int64_t inter = call.weights->experts.front().w1.n;
+  const Tensor h = context.scratch().f32(uses.count, inter);
+  const Workspace::Scope scope(context.scratch());
+  const Tensor up = context.scratch().f32(uses.count, inter);
+  raise_uses(context, table, uses, x, {exl3_rows_of(h), exl3_rows_of(up)});
+  const GateUsesWork gating{h,
+                            up,
+                            uses.plan.uses,
+                            routing.weights.row<float>(0),
+                            static_cast<float>(call.swiglu_limit),
+                            call.numerics.bf16_activations,
+                            h};
+  context.run("expert gate", gate_uses, gating);
+  return h;
+}
+
+// Products of down for all uses, part after part of its columns.
+void lower_uses(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Uses& uses, const Tensor& h,
+                const SumProducts& sum) {
+  const PartialLinear& down = call.weights->experts.front().w2;
+  const std::size_t slices = table.down.size();
+  const auto parts = static_cast<std::size_t>(expert_column_parts(uses.count, down.n));
+  const std::vector<Exl3Bank>& banks = parts == 1 ? table.down : table.down_parts;
+  const std::int64_t columns = down.n / static_cast<std::int64_t>(parts);
+  const Workspace::Scope scope(context.scratch());
+  const Tensor products = context.scratch().f32(static_cast<std::int64_t>(slices) * uses.count, columns);
+  std::vector<Exl3Rotated> rotated;
+  std::int64_t column = 0;
+  for (std::size_t s = 0; s < slices; ++s) {
+    const Exl3Bank& bank = table.down[s];
+    const Tensor inputs = h.slice_cols(column, down.slices[s].k);
+    rotated.push_back(rotate_uses(context, bank.kinds.front(), groups_of(bank, uses), inputs, uses));
+    column += inputs.cols;
+  }
+  for (std::size_t part = 0; part < parts; ++part) {
+    for (std::size_t s = 0; s < slices; ++s) {
+      const Exl3Bank& bank = banks[s * parts + part];
+      const Tensor block = products.slice_rows(static_cast<std::int64_t>(s) * uses.count, uses.count);
+      multiply_kinds(context, bank.kinds, groups_of(bank, uses), rotated[s], {exl3_rows_of(block), {}}, uses);
+    }
+    sum({products, uses.plan.position_of_use, static_cast<std::int64_t>(part) * columns});
+  }
+}
+
+// Part `part` of `parts` of a matrix's outputs, as a matrix.
+Exl3Matrix part_of_outputs(Exl3Matrix matrix, int part, int parts) {
+  matrix.shape.outputs /= parts;
+  const std::int64_t first = std::int64_t{part} * matrix.shape.outputs;
+  matrix.words =
+      static_cast<const std::byte*>(matrix.words) + exl3_bytes(matrix.shape.inputs, first, matrix.shape.bits);
+  matrix.svh = static_cast<const std::uint16_t*>(matrix.svh) + first;
+  return matrix;
+}
+
+// Collects one matrix of all experts, or a part of it; `choose` returns it.
 template <class Choose>
-Exl3Bank make_bank(CudaContext& context, const MoeWeights& weights, const Choose& choose) {
+Exl3Bank make_bank(CudaContext& context, const MoeWeights& weights, const Choose& choose, int part = 0, int parts = 1) {
   std::vector<Exl3Matrix> matrices;
   Exl3Bank bank;
   for (const ExpertWeights& expert : weights.experts) {
     const Linear& weight = choose(expert);
-    const Exl3Matrix matrix = exl3_matrix_of(weight);
+    const Exl3Matrix matrix = part_of_outputs(exl3_matrix_of(weight), part, parts);
     const Exl3Shape& shape = matrices.empty() ? matrix.shape : matrices.front().shape;
     if (weight.format != WeightFormat::exl3 || shape.inputs != matrix.shape.inputs ||
         shape.outputs != matrix.shape.outputs) {
@@ -127,8 +212,8 @@ void multiply_each_kind(CudaContext& context, const std::vector<Exl3Shape>& kind
 }
 
 // All routed products without a plan; use u has row u of everything.
-RoutedProducts products_of_uses(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,
-                                const Routing& routing) {
+void multiply_without_plan(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,
+                           const Routing& routing, const SumProducts& sum) {
   const ExpertWeights& expert = call.weights->experts.front();
   const std::int64_t count = routing.ids.rows * routing.ids.cols;
   const Tensor gate = context.scratch().f32(count, expert.w1.n), up = context.scratch().f32(count, expert.w1.n);
@@ -159,7 +244,7 @@ RoutedProducts products_of_uses(CudaContext& context, const ExpertTable& table, 
     multiply_each_kind(context, table.down[s].kinds, uses, {exl3_rows_of(block), {}});
     column += width;
   }
-  return result;
+  sum(result);
 }
 
 }  // namespace
@@ -167,45 +252,29 @@ RoutedProducts products_of_uses(CudaContext& context, const ExpertTable& table, 
 void prepare_exl3_experts(CudaContext& context, const MoeWeights& weights, ExpertTable& table) {
   table.gate = make_bank(context, weights, [](const ExpertWeights& e) -> const Linear& { return e.w1; });
   table.up = make_bank(context, weights, [](const ExpertWeights& e) -> const Linear& { return e.w3; });
-  for (std::size_t s = 0; s < weights.experts.front().w2.slices.size(); ++s) {
-    table.down.push_back(
-        make_bank(context, weights, [s](const ExpertWeights& e) -> const Linear& { return e.w2.slices[s]; }));
+  const PartialLinear& down = weights.experts.front().w2;
+  const auto parts = static_cast<int>(expert_column_parts(INT32_MAX, down.n));
+  for (std::size_t s = 0; s < down.slices.size(); ++s) {
+    const auto slice = [s](const ExpertWeights& e) -> const Linear& { return e.w2.slices[s]; };
+    table.down.push_back(make_bank(context, weights, slice));
+    for (int part = 0; parts > 1 && part < parts; ++part) {
+      table.down_parts.push_back(make_bank(context, weights, slice, part, parts));
+    }
   }
 }
 
-RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x,
-                                    const Routing& routing) {
+void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x, const Routing& routing,
+                          const SumProducts& sum) {
   const auto* table = static_cast<const ExpertTable*>(call.weights->packed.get());
   if (table == nullptr || table->down.empty() || table->gate.kinds.empty()) {
     context.stream.fail({ErrorCode::invalid_argument, "EXL3 experts", "not prepared", "Ops::prepare after loading"});
-    return {};
+    return;
   }
-  if (accepts_uses(*table, routing)) return products_of_uses(context, *table, call, x, routing);
-  const ExpertWeights& expert = call.weights->experts.front();
-  const Uses uses = plan_uses(context, call, routing);
-  const Tensor gate = context.scratch().f32(uses.count, expert.w1.n),
-               up = context.scratch().f32(uses.count, expert.w1.n);
-  raise_uses(context, *table, uses, x, {exl3_rows_of(gate), exl3_rows_of(up)});
-  const Tensor h = context.scratch().f32(uses.count, expert.w1.n);
-  const GateUsesWork gating{gate,
-                            up,
-                            uses.plan.uses,
-                            routing.weights.row<float>(0),
-                            static_cast<float>(call.swiglu_limit),
-                            call.numerics.bf16_activations,
-                            h};
-  context.run("expert gate", gate_uses, gating);
-  const auto slices = static_cast<std::int64_t>(table->down.size());
-  RoutedProducts result{context.scratch().f32(slices * uses.count, expert.w2.n), uses.plan.position_of_use};
-  std::int64_t column = 0;
-  for (std::size_t s = 0; s < table->down.size(); ++s) {
-    const std::int64_t width = expert.w2.slices[s].k;
-    const Tensor block = result.products.slice_rows(static_cast<std::int64_t>(s) * uses.count, uses.count);
-    multiply_uses(context, table->down[s].kinds, groups_of(table->down[s], uses), h.slice_cols(column, width),
-                  {exl3_rows_of(block), {}}, uses.count);
-    column += width;
-  }
-  return result;
+  if (accepts_uses(*table, routing)) return multiply_without_plan(context, *table, call, x, routing, sum);
+  const Uses uses = plan_uses(context, *table, call, routing);
+  // Blocks of a chunk leave no room on a multiprocessor: a kernel beside them would wait for each of theirs to end.
+  if (uses.order == Exl3Order::steps) context.stream.join(shared_side);
+  lower_uses(context, *table, call, uses, raised_uses(context, *table, call, uses, x, routing), sum);
 }
 
 }  // namespace tandem::gpu::cuda

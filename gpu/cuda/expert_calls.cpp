@@ -10,9 +10,6 @@
 namespace tandem::gpu::cuda {
 namespace {
 
-// The shared expert runs beside the routed ones.
-constexpr int shared_side = static_cast<int>(Ops::Side::branch);
-
 bool is_aligned(const ExpertWeights& expert) {
   const auto& slices = expert.w2.slices;
   return has_aligned_rows(expert.w1) && has_aligned_rows(expert.w3) &&
@@ -53,8 +50,9 @@ struct Layer {
   ExpertScratch scratch = {};  // of a chunk
 };
 
-RoutedProducts routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing) {
-  if (layer.format == WeightFormat::exl3) return exl3_routed_products(context, layer.call, x, routing);
+void routed_products(CudaContext& context, const Layer& layer, const Tensor& x, const Routing& routing,
+                     const SumProducts& sum) {
+  if (layer.format == WeightFormat::exl3) return exl3_routed_products(context, layer.call, x, routing, sum);
   const std::int64_t uses = x.rows * layer.slots;
   const int tile_rows = uses <= layer.experts ? 1 : 4;
   ExpertPlan plan;
@@ -78,7 +76,7 @@ RoutedProducts routed_products(CudaContext& context, const Layer& layer, const T
   const Tensor products = context.scratch().f32(layer.slices * uses, layer.call.out.cols);
   const LowerWork lowering{h, layer.table, layer.format, plan, tile_rows, layer.slices, products};
   context.run("experts down", lower, lowering);
-  return {products, nullptr};
+  sum({products, nullptr});
 }
 
 // Beside the stream; the result lasts until the side begins something else, behind everything launched until then.
@@ -91,10 +89,9 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
   const Tensor gate = context.scratch().f32(x.rows, shared.w1.n), up = context.scratch().f32(x.rows, shared.w1.n);
   const LinearCall raising[] = {{x, &shared.w1, {false, round}, gate}, {x, &shared.w3, {false, round}, up}};
   linears(context, raising);
-  const Tensor raised = context.scratch().f32(x.rows, shared.w1.n);
   const auto limit = static_cast<float>(layer.call.swiglu_limit);
-  context.run("shared gate", swiglu, gate, up, limit, round, raised);
-  const Tensor h = linear_input(context, raised, layer.shared_q8);
+  context.run("shared gate", swiglu, gate, up, limit, round, gate);
+  const Tensor h = linear_input(context, gate, layer.shared_q8);
   const Tensor products = context.scratch().f32(layer.slices * x.rows, layer.call.out.cols);
   partial_linear(context, h, shared.w2, {false, false}, products);
   return products;
@@ -108,23 +105,28 @@ void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std
   const Tensor plain = call.x.slice_rows(first, rows);
   const Tensor x = linear_input(context, plain, layer.q8);
   const Tensor shared_x = layer.shared_q8 == layer.q8 ? x : linear_input(context, plain, layer.shared_q8);
-  CombineWork work;
   context.stream.enter_side(shared_side);
-  work.shared = shared_products(context, layer, shared_x);
+  const Tensor shared = shared_products(context, layer, shared_x);
   context.stream.leave_side();
-  const RoutedProducts routed = routed_products(context, layer, x, routing);
+  const Tensor out = call.out.slice_rows(first, call.out.rows - first);
+  routed_products(context, layer, x, routing, [&](const RoutedProducts& routed) {
+    context.stream.join(shared_side);
+    if (!context.stream.is_sound()) return;
+    CombineWork work;
+    const std::int64_t columns = routed.products.cols;
+    work.products = routed.products;
+    work.position_of_use = routed.position_of_use;
+    if (shared.data != nullptr) work.shared = shared.slice_cols(routed.column, columns);
+    work.slots = layer.slots;
+    work.slices = layer.slices;
+    work.is_finished = !call.numerics.fp32_partials;
+    work.round = call.numerics.bf16_activations;
+    work.rows = rows;
+    work.out = out.slice_cols(routed.column, columns);
+    work.out_stride_rows = call.x.rows;
+    context.run("expert sum", combine, work);
+  });
   context.stream.join(shared_side);
-  if (!context.stream.is_sound()) return;
-  work.products = routed.products;
-  work.position_of_use = routed.position_of_use;
-  work.slots = layer.slots;
-  work.slices = layer.slices;
-  work.is_finished = !call.numerics.fp32_partials;
-  work.round = call.numerics.bf16_activations;
-  work.rows = rows;
-  work.out = call.out.slice_rows(first, call.out.rows - first);
-  work.out_stride_rows = call.x.rows;
-  context.run("expert sum", combine, work);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the passes over one layer of experts share: its table of matrices and the numbers of one call.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "gpu/cuda/context.hpp"
@@ -9,6 +10,9 @@
 #include "gpu/ops.hpp"
 
 namespace tandem::gpu::cuda {
+
+// The shared expert runs beside the routed ones; where those fill the device by themselves, before their products.
+inline constexpr int shared_side = static_cast<int>(Ops::Side::branch);
 
 // One matrix of every EXL3 expert.
 struct Exl3Bank {
@@ -21,16 +25,23 @@ struct ExpertTable {
   Buffer matrices;             // ExpertMatrices [experts]; empty for EXL3
   Exl3Bank gate, up;           // EXL3 only, as is `down`
   std::vector<Exl3Bank> down;  // K slices
+  // The same matrices cut into parts of their outputs: [slice * expert_column_parts + part]; empty if D has none.
+  std::vector<Exl3Bank> down_parts;
 };
 
-// The routed part of one chunk of rows, before it is summed.
+// The routed part of one chunk of rows, before it is summed: columns `column` .. of D.
 struct RoutedProducts {
-  Tensor products;                                // [slices * uses, D]
+  Tensor products;                                // [slices * uses, columns]
   const std::int32_t* position_of_use = nullptr;  // see CombineWork
+  std::int64_t column = 0;
 };
+// What sums them; their memory is given back when it returns.
+using SumProducts = std::function<void(const RoutedProducts&)>;
 
-// Routed products of EXL3 experts for rows of x. weights.packed must be the table.
-RoutedProducts exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x, const Routing& routing);
+// Routed products of EXL3 experts for rows of x, in one part or several of their columns. weights.packed must be the
+// table.
+void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x, const Routing& routing,
+                          const SumProducts& sum);
 
 // Builds the banks of an EXL3 layer, whose matrices are packed and placed. Errors go to the stream: invalid_argument if
 // only some experts are EXL3 or their shapes differ.

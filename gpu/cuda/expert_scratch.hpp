@@ -4,13 +4,16 @@
 // T rows, U = T * slots uses, D width, I columns of an expert on this rank, S slices of w2 of K inputs each; floats:
 //
 //   stream  Q8 copies      T * D for each kind of input
-//           EXL3           7 lists of U and 3 numbers a tile; gate and up 2 * U * I; then the larger of
-//                            2 * U * (D / 2 + 8)                        x rotated for gate and up
-//                            U * I + S * U * D + U * (K / 2 + 8)        h, products, h rotated
+//           EXL3           7 lists of U and 3 numbers a tile; gate, later h in its place, U * I; then the larger of
+//                            U * I + R * U * (D / 2 + 8)                up, x rotated for R of gate and up
+//                            S * U * D / P + S * U * (K / 2 + 8)        products of one of P parts of D, h rotated
+//                          R = 2, P = 1 and U * I more for up to 1,536 uses, else R = 1 and P = 2
 //           other formats  U and 3 numbers a tile; h U * I, twice with Q8; products S * U * D
-//   branch  shared expert  3 * T * I, 4 * T * I with Q8; S * T * D; T rotated rows for each of 2 matrices
+//   branch  shared expert  2 * T * I; then the larger of
+//                            T rotated rows of D for each of 2 matrices
+//                            T * I with Q8; S * T * D; T rotated rows
 //
-// At full size on two ranks, 1,024 rows, 6 slots, D 5120, I 1152: the stream takes 225 MB, the branch 56 MB.
+// At full size on two ranks, 2,048 rows, 6 slots, D 5120, I 1152: the stream takes 240 MB, the branch 66 MB.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +28,19 @@
 
 namespace tandem::gpu::cuda {
 
-// Rows of a chunk. Products take 4 * slices * D * (slots + 1) bytes a row: 143 KB at full size. EXL3 experts are
-// decoded once a chunk, so theirs is longer.
+// Rows of a chunk. Products take 4 * slices * D * (slots + 1) bytes a row: 143 KB at full size. EXL3 experts are read
+// and decoded once a chunk, so theirs is longer.
 constexpr std::int64_t expert_chunk_rows(bool is_exl3) noexcept {
-  return is_exl3 ? 1024 : 128;
+  return is_exl3 ? 2048 : 128;
+}
+
+// More uses take less memory each: x is rotated for gate and for up one after the other, and products of down are made
+// and summed in parts of its columns.
+constexpr bool takes_turns(std::int64_t uses) noexcept {
+  return uses > 1536;
+}
+constexpr std::int64_t expert_column_parts(std::int64_t uses, std::int64_t width) noexcept {
+  return takes_turns(uses) && width % (2 * exl3_block) == 0 ? 2 : 1;
 }
 
 // Tiles that uses of `experts` experts can need at most.
@@ -94,21 +106,27 @@ inline std::size_t routed_scratch(const ExpertShape& shape, std::int64_t rows) {
     if (shape.q8) kept.take(uses, shape.inter);
     return kept.bytes();
   }
-  kept.take(uses).take(uses).take(uses).take(3 * tiles_of(uses, shape.experts, exl3_group_rows_max));
-  kept.take(uses, shape.inter).take(uses, shape.inter);
+  kept.take(uses).take(uses).take(uses).take(3 * tiles_of(uses, shape.experts, exl3_rows_max));
+  kept.take(uses, shape.inter);
+  const bool in_turn = takes_turns(uses);
   ScratchSum raising = kept, lowering = kept;
-  raising.take_rotated(2 * uses, shape.width);
-  lowering.take(uses, shape.inter).take(shape.slices * uses, shape.width).take_rotated(uses, shape.slice_width);
+  raising.take(uses, shape.inter).take_rotated(in_turn ? uses : 2 * uses, shape.width);
+  if (!in_turn) lowering.take(uses, shape.inter);
+  lowering.take(shape.slices * uses, shape.width / expert_column_parts(uses, shape.width));
+  for (std::int64_t s = 0; s < shape.slices; ++s) lowering.take_rotated(uses, shape.slice_width);
   return std::max(raising.bytes(), lowering.bytes());
 }
 
 inline std::size_t shared_scratch(const ExpertShape& shape, std::int64_t rows) {
   if (shape.shared_inter == 0) return 0;
   const std::int64_t rotated = std::min<std::int64_t>(rows, exl3_linear_rows_max), inter = shape.shared_inter;
-  ScratchSum sum;
-  sum.take(rows, inter).take(rows, inter).take(rows, inter).take(shape.slices * rows, shape.width);
-  if (shape.shared_q8) sum.take(rows, inter);
-  return sum.take_rotated(2 * rotated, std::max(shape.width, inter)).bytes();
+  ScratchSum raising;
+  raising.take(rows, inter).take(rows, inter);
+  ScratchSum lowering = raising;
+  raising.take_rotated(2 * rotated, shape.width);
+  if (shape.shared_q8) lowering.take(rows, inter);
+  lowering.take(shape.slices * rows, shape.width).take_rotated(rotated, inter);
+  return std::max(raising.bytes(), lowering.bytes());
 }
 
 // What a chunk of a call of `rows` rows takes, at most. Rows count as the next power of two, so that calls of ever more

@@ -5,14 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
-#include <memory>
-#include <string>
 
-#include "gpu/cuda/exl3/exl3.hpp"
-#include "gpu/cuda/exl3/split.hpp"
-#include "gpu/numeric/bf16.hpp"
-#include "tests/bench/cuda_exl3_reference.hpp"
-#include "tests/cuda/device_fixture.hpp"
+#include "tests/cuda/exl3_fixture.hpp"
 
 using namespace tandem::gpu;
 using namespace tandem::gpu::cuda;
@@ -20,98 +14,8 @@ using namespace tandem::gpu::test;
 
 namespace {
 
-using Ints = std::vector<std::int32_t>;
-
 // Of fp32 results, relative and in the mean of a row: what fp16 activations cost.
 constexpr double chunk_tolerance = 4e-4;
-
-template <class T>
-DeviceMatrix on_device(const std::vector<T>& values) {
-  Ints words((values.size() * sizeof(T) + 3) / 4);
-  std::copy_n(reinterpret_cast<const unsigned char*>(values.data()), values.size() * sizeof(T),
-              reinterpret_cast<unsigned char*>(words.data()));
-  return {words, 1};
-}
-
-std::vector<std::uint16_t> halves(const std::vector<double>& values) {
-  std::vector<std::uint16_t> result;
-  for (const double value : values) result.push_back(float_to_f16(static_cast<float>(value)));
-  return result;
-}
-
-exl3_reference::Matrix random_reference(Random& random, const Exl3Shape& shape, bool has_bias) {
-  exl3_reference::Matrix m;
-  m.inputs = shape.inputs;
-  m.outputs = shape.outputs;
-  m.bits = shape.bits;
-  m.codebook = static_cast<exl3_reference::Codebook>(shape.codebook);
-  const auto bytes = random.bytes(exl3_bytes(shape.inputs, shape.outputs, shape.bits));
-  m.trellis.resize(bytes.size() / 2);
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t*>(m.trellis.data()));
-  const auto scales = [&](int count) {
-    std::vector<double> result;
-    for (const float value : random.floats(count)) {
-      result.push_back(exl3_reference::round_to_half(value > 0 ? 0.03 : -0.02 + 0.001 * value));
-    }
-    return result;
-  };
-  m.suh = scales(shape.inputs);
-  m.svh = scales(shape.outputs);
-  if (has_bias) m.bias = scales(shape.outputs);
-  return m;
-}
-
-// The checkpoint's words in the kernels' order.
-std::vector<std::uint16_t> packed(const exl3_reference::Matrix& m) {
-  constexpr int words_of_piece = 8;
-  std::vector<std::uint16_t> words(m.trellis.size());
-  for (std::size_t i = 0; i < words.size() / words_of_piece; ++i) {
-    const auto tile = static_cast<std::int64_t>(i) / (2 * m.bits);
-    const auto part = static_cast<int>(static_cast<std::int64_t>(i) % (2 * m.bits));
-    const auto to = static_cast<std::size_t>(exl3_piece(m.inputs, m.outputs, m.bits, tile, part));
-    std::copy_n(m.trellis.begin() + static_cast<std::ptrdiff_t>(i * words_of_piece), words_of_piece,
-                words.begin() + static_cast<std::ptrdiff_t>(to * words_of_piece));
-  }
-  return words;
-}
-
-struct TestMatrix {
-  exl3_reference::Matrix reference;
-  DeviceMatrix words, suh, svh, bias;
-  Exl3Matrix view;
-
-  TestMatrix(Random& random, const Exl3Shape& shape, bool has_bias)
-      : reference(random_reference(random, shape, has_bias)),
-        words(on_device(packed(reference))),
-        suh(on_device(halves(reference.suh))),
-        svh(on_device(halves(reference.svh))),
-        bias(on_device(halves(has_bias ? reference.bias : std::vector<double>(8)))),
-        view{shape, words.tensor().data, suh.tensor().data, svh.tensor().data,
-             has_bias ? bias.tensor().data : nullptr} {}
-};
-
-void check(cudaError_t error) {
-  BOOST_REQUIRE(error == cudaSuccess);
-}
-
-// Everything that has been asked for is done when it returns.
-void settle() {
-  BOOST_REQUIRE(backends().cuda->wait().has_value());
-  check(cudaStreamSynchronize(nullptr));
-}
-
-Exl3Rows rows_of(const Tensor& rows) {
-  return {rows.data, Exl3Element::f32, static_cast<std::int32_t>(rows.cols), rows.stride, false};
-}
-
-struct Rotated {
-  DeviceMatrix values, undo;
-
-  Rotated(std::int64_t rows, std::int64_t inputs) : values(rows, inputs / 2), undo(rows, exl3_slices_max) {}
-  Exl3Rotated view(Exl3Order order = Exl3Order::lanes) const {
-    return {values.tensor().data, undo.tensor().row<float>(0), order};
-  }
-};
 
 // Some matrices that are multiplied together, with rows and room for their products.
 struct TestSet {
@@ -135,8 +39,8 @@ struct TestSet {
     Exl3Set result;
     result.count = static_cast<std::int32_t>(matrices.size());
     for (std::size_t i = 0; i < matrices.size(); ++i) {
-      result.members[i] = {matrices[i]->view, rows_of(x[i]->tensor().slice_rows(first, part)),
-                           rows_of(y[i]->tensor().slice_rows(first, part))};
+      result.members[i] = {matrices[i]->view, exl3_rows(x[i]->tensor().slice_rows(first, part)),
+                           exl3_rows(y[i]->tensor().slice_rows(first, part))};
     }
     return result;
   }
@@ -175,12 +79,6 @@ struct TestSet {
   }
 };
 
-std::string name_of(const Exl3Shape& shape, int count, int rows) {
-  return std::to_string(shape.inputs) + "x" + std::to_string(shape.outputs) + " K=" + std::to_string(shape.bits) +
-         " codebook " + std::to_string(static_cast<int>(shape.codebook)) + ", " + std::to_string(count) + " of " +
-         std::to_string(rows) + " rows";
-}
-
 std::vector<int> block_sizes(const Exl3Shape& shape) {
   if (exl3_block_rows(shape) == 64) return {64};
   return {64, 128};
@@ -189,7 +87,7 @@ std::vector<int> block_sizes(const Exl3Shape& shape) {
 void check_chunk(const Exl3Shape& shape, int count, int rows, std::uint32_t seed) {
   Random random(seed);
   const TestSet set(random, shape, count, rows, rows % 2 == 1);
-  const std::string name = name_of(shape, count, rows);
+  const std::string name = exl3_name(shape, count, rows);
   const Floats expected = set.in_steps(64);
   for (const int block_rows : block_sizes(shape)) {
     check_same(name + ", blocks of " + std::to_string(block_rows), expected, set.in_blocks(block_rows));
@@ -207,63 +105,6 @@ double row_error(const float* found, const std::vector<double>& expected) {
     size += expected[i] * expected[i];
   }
   return std::sqrt(difference / size);
-}
-
-// Groups of a table, their rows in the order of the groups.
-struct TestGroups {
-  std::vector<std::unique_ptr<TestMatrix>> first, second;
-  std::vector<Exl3Matrix> first_table, second_table;
-  int rows = 0;
-
-  TestGroups(Random& random, const std::vector<Exl3Shape>& shapes) {
-    for (const Exl3Shape& shape : shapes) {
-      first.push_back(std::make_unique<TestMatrix>(random, shape, false));
-      second.push_back(std::make_unique<TestMatrix>(random, shape, false));
-      first_table.push_back(first.back()->view);
-      second_table.push_back(second.back()->view);
-    }
-  }
-
-  // Products of both tables for groups of at most `rows_most` rows; `kinds`: the shapes in the tables.
-  Floats run(const DeviceMatrix& x, const std::vector<Exl3Group>& groups, int rows_most,
-             const std::vector<Exl3Shape>& kinds) const {
-    Ints matrix_of_row;
-    for (const Exl3Group& group : groups) matrix_of_row.insert(matrix_of_row.end(), group.rows, group.matrix);
-    const auto row_count = static_cast<int>(matrix_of_row.size());
-    const DeviceMatrix table(on_device(first_table)), other(on_device(second_table)), list(on_device(groups)),
-        matrices(matrix_of_row, 1);
-    const DeviceMatrix y(row_count, kinds.front().outputs), second_y(row_count, kinds.front().outputs);
-    const Rotated rotated(2 * row_count, kinds.front().inputs);
-    Exl3Groups lists;
-    lists.table = static_cast<const Exl3Matrix*>(table.tensor().data);
-    lists.second = static_cast<const Exl3Matrix*>(other.tensor().data);
-    lists.groups = static_cast<const Exl3Group*>(list.tensor().data);
-    lists.count = static_cast<std::int32_t>(groups.size());
-    lists.rows_most = rows_most;
-    lists.matrix_of_row = static_cast<const std::int32_t*>(matrices.tensor().data);
-    settle();
-    check(exl3_rotate_groups(nullptr, kinds.front(), lists, rows_of(x.tensor()), row_count, rotated.view()));
-    for (const Exl3Shape& kind : kinds) {
-      check(exl3_multiply_groups(nullptr, kind, lists, rotated.view(),
-                                 {rows_of(y.tensor()), rows_of(second_y.tensor())}, row_count));
-    }
-    settle();
-    Floats all = y.floats();
-    const Floats more = second_y.floats();
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-};
-
-// The same rows in groups of at most `most`.
-std::vector<Exl3Group> cut(const std::vector<Exl3Group>& groups, int most) {
-  std::vector<Exl3Group> result;
-  for (const Exl3Group& group : groups) {
-    for (int done = 0; done < group.rows; done += most) {
-      result.push_back({group.matrix, group.first + done, std::min(most, group.rows - done)});
-    }
-  }
-  return result;
 }
 
 }  // namespace
@@ -325,22 +166,6 @@ BOOST_AUTO_TEST_CASE(a_chunk_is_close_to_double_precision) {
       BOOST_TEST(row_error(found.data() + row * shape.outputs, expected) < chunk_tolerance, "row " << row);
     }
   }
-}
-
-BOOST_AUTO_TEST_CASE(large_groups_have_the_bits_of_small_ones) {
-  if (!has_device()) return;
-  Random random(80);
-  // Two slices of two chains; a second width whose groups another launch takes.
-  const Exl3Shape shape{5120, 128, 3, Exl3Codebook::mul1}, wider{5120, 128, 2, Exl3Codebook::mul1};
-  const TestGroups tables(random, {shape, wider, shape});
-  const std::vector<Exl3Group> groups = {{2, 0, 128},  {1, 128, 70}, {0, 198, 64}, {1, 262, 33},
-                                         {0, 295, 9},  {2, 304, 8},  {1, 312, 1},  {0, 313, 0},
-                                         {2, 313, 41}, {1, 354, 32}, {0, 386, 20}};
-  constexpr int rows = 406;
-  const DeviceMatrix x(random.activations(std::int64_t{rows} * shape.inputs), rows);
-  const Floats expected = tables.run(x, cut(groups, 16), 16, {shape, wider});
-  check_same("groups of up to 128 rows", expected, tables.run(x, groups, 128, {shape, wider}));
-  check_same("groups of up to 5 rows", expected, tables.run(x, cut(groups, 5), 5, {shape, wider}));
 }
 
 BOOST_AUTO_TEST_CASE(blocks_of_another_size_are_refused) {

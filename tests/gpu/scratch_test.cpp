@@ -45,15 +45,15 @@ std::size_t planned(const MoeCall& call) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(exl3_experts_are_planned_with_chunks_of_1024_rows) {
+BOOST_AUTO_TEST_CASE(exl3_experts_are_planned_with_chunks_of_2048_rows) {
   FullSize model(WeightFormat::exl3);
-  const auto taken = cuda::expert_scratch(cuda::expert_shape(model.of(1024)), 1024);
-  // Gate, up, h, the products and the rotated h of 6144 uses, in floats.
-  BOOST_TEST(taken.stream >= 4U * 6144 * (3 * 1152 + 5120 + 1152 / 2));
-  BOOST_TEST(taken.stream + taken.branch < 282'000'000U);
-  BOOST_TEST(planned(model.of(1024)) > taken.stream + taken.branch);
-  BOOST_TEST(planned(model.of(4096)) == planned(model.of(1024)), "longer calls come in chunks");
-  BOOST_TEST(planned(model.of(64)) < planned(model.of(1024)) / 8);
+  const auto taken = cuda::expert_scratch(cuda::expert_shape(model.of(2048)), 2048);
+  // Gate, up and the rotated rows of one of them for 12288 uses, in floats.
+  BOOST_TEST(taken.stream >= 4U * 12288 * (2 * 1152 + 5120 / 2));
+  BOOST_TEST(taken.stream + taken.branch < 310'000'000U);
+  BOOST_TEST(planned(model.of(2048)) > taken.stream + taken.branch);
+  BOOST_TEST(planned(model.of(4096)) == planned(model.of(2048)), "longer calls come in chunks");
+  BOOST_TEST(planned(model.of(64)) < planned(model.of(2048)) / 8);
 }
 
 BOOST_AUTO_TEST_CASE(other_formats_are_planned_with_chunks_of_128_rows) {
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_workspace_that_meets_ever_longer_calls_stays_within_the_p
   shape.width = 640;
   shape.inter = shape.shared_inter = shape.slice_width = 144;
   Workspace stream, branch;
-  for (std::int64_t rows = 1; rows <= 1100; ++rows) {
+  for (std::int64_t rows = 1; rows <= 2100; ++rows) {
     const auto wanted = cuda::expert_scratch(shape, rows);
     for (const auto& [workspace, bytes] : {std::pair{&stream, wanted.stream}, std::pair{&branch, wanted.branch}}) {
       const Workspace::Scope scope(*workspace);
@@ -79,10 +79,10 @@ BOOST_AUTO_TEST_CASE(a_workspace_that_meets_ever_longer_calls_stays_within_the_p
       BOOST_TEST(workspace->bytes() == before, "what was reserved is there");
     }
   }
-  const auto grown = cuda::grown_expert_scratch(shape, 1100);
+  const auto grown = cuda::grown_expert_scratch(shape, 2100);
   BOOST_TEST(stream.bytes() <= grown.stream);
   BOOST_TEST(branch.bytes() <= grown.branch);
-  BOOST_TEST(grown.stream < 2.2 * static_cast<double>(cuda::expert_scratch(shape, 1024).stream));
+  BOOST_TEST(grown.stream < 2.2 * static_cast<double>(cuda::expert_scratch(shape, 2048).stream));
 }
 
 BOOST_AUTO_TEST_CASE(sides_that_run_at_the_same_time_are_added_on_the_device_only) {

@@ -111,7 +111,7 @@ void write_case(const Ground& ground, const Case& c, int rows, std::ostream& out
 // One routing of a chunk's rows to their experts, as the plan leaves its lists: groups of at most `most` rows.
 struct Routing {
   std::vector<Exl3Group> groups;
-  std::vector<std::int32_t> matrix_of_row, source_of_row;
+  std::vector<std::int32_t> matrix_of_row, source_of_row, row_of_use;
 
   Routing(int rows, int most) {
     std::mt19937 random(7);
@@ -131,11 +131,18 @@ struct Routing {
       matrix_of_row.insert(matrix_of_row.end(), sources.size(), expert);
       source_of_row.insert(source_of_row.end(), sources.begin(), sources.end());
     }
+    std::vector<int> found(static_cast<std::size_t>(rows));
+    row_of_use.resize(source_of_row.size());
+    for (std::size_t i = 0; i < source_of_row.size(); ++i) {
+      const auto source = static_cast<std::size_t>(source_of_row[i]);
+      row_of_use[source * chosen + static_cast<std::size_t>(found[source]++)] = static_cast<std::int32_t>(i);
+    }
   }
 };
 
-// Gate and up (two tables) or down of one layer's experts.
-double time_experts(const Ground& ground, const Exl3Shape& shape, int rows, int tables, int most) {
+// Gate and up (two tables) or down of one layer's experts, by the kernels of an order.
+double time_experts(const Ground& ground, const Exl3Shape& shape, int rows, int tables, Exl3Order order) {
+  const int most = exl3_group_rows(order);
   const Routing routing(rows, most);
   Stream& stream = ground.stream;
   std::vector<Exl3Matrix> matrices;
@@ -143,11 +150,13 @@ double time_experts(const Ground& ground, const Exl3Shape& shape, int rows, int 
   const DeviceBlock table(stream, matrices.size() * sizeof(Exl3Matrix)),
       groups(stream, routing.groups.size() * sizeof(Exl3Group)),
       matrix_of_row(stream, routing.matrix_of_row.size() * sizeof(std::int32_t)),
-      source_of_row(stream, routing.source_of_row.size() * sizeof(std::int32_t));
+      source_of_row(stream, routing.source_of_row.size() * sizeof(std::int32_t)),
+      row_of_use(stream, routing.row_of_use.size() * sizeof(std::int32_t));
   ground.send(table, matrices);
   ground.send(groups, routing.groups);
   ground.send(matrix_of_row, routing.matrix_of_row);
   ground.send(source_of_row, routing.source_of_row);
+  ground.send(row_of_use, routing.row_of_use);
   Exl3Groups lists;
   lists.table = table.as<Exl3Matrix>();
   lists.second = tables == 2 ? table.as<Exl3Matrix>() + experts : nullptr;
@@ -156,29 +165,33 @@ double time_experts(const Ground& ground, const Exl3Shape& shape, int rows, int 
   lists.rows_most = std::min(rows, most);
   lists.matrix_of_row = matrix_of_row.as<std::int32_t>();
   lists.source_of_row = source_of_row.as<std::int32_t>();
+  lists.row_of_use = row_of_use.as<std::int32_t>();
+  lists.slots = chosen;
   const int uses = rows * chosen;
   const Exl3Rows x = Ground::rows_at(ground.x.as<float>(), shape.inputs);
   float* y = ground.y.as<float>();
   const Exl3Products products{Ground::rows_at(y, shape.outputs),
                               Ground::rows_at(y + std::int64_t{uses} * shape.outputs, shape.outputs)};
+  Exl3Rotated rotated = ground.rotation();
+  rotated.order = order;
   return time_us(ground, [&](int) {
-    stream.check(exl3_rotate_groups(stream.handle(), shape, lists, x, uses, ground.rotation()), "rotation");
-    stream.check(exl3_multiply_groups(stream.handle(), shape, lists, ground.rotation(), products, uses), "experts");
+    stream.check(exl3_rotate_groups(stream.handle(), shape, lists, x, uses, rotated), "rotation");
+    stream.check(exl3_multiply_groups(stream.handle(), shape, lists, rotated, products, uses), "experts");
   });
 }
 
 void write_experts(const Ground& ground, int bits, int rows, std::ostream& out) {
   const Exl3Shape up{5120, 1152, bits, mul1}, down{1152, 5120, bits, mul1};
   for (const auto& [shape, tables] : {std::pair(up, 2), std::pair(down, 1)}) {
-    const double us = time_experts(ground, shape, rows, tables, exl3_group_rows_max);
-    const double before = time_experts(ground, shape, rows, tables, exl3_rows_max);
+    const double us = time_experts(ground, shape, rows, tables, exl3_group_order(shape, rows * chosen));
+    const double before = time_experts(ground, shape, rows, tables, Exl3Order::lanes);
     const double weights = 1.0 * experts * tables * shape.inputs * shape.outputs;
     const double rate = 2.0 * rows * chosen * tables * shape.inputs * shape.outputs / us * 1e6;
     const double of_decode = weights * bits / 8 / us * 1e6 / ground.limits.decode[static_cast<std::size_t>(bits)];
     out << fmt::format(
                "experts {:4} {} x {:5} x {:5} K={} {:5} rows {:9.1f} us  {:6.1f} TFLOP/s, {:4.1f} % of mma, {:4.1f} % "
                "of "
-               "one decode | by the kernels of a step {:.1f} us\n",
+               "one decode | by the kernels of all cards {:.1f} us\n",
                tables == 2 ? "up" : "down", tables, shape.inputs, shape.outputs, bits, rows, us, rate / 1e12,
                100 * rate / ground.limits.multiply, 100 * of_decode, before)
         << std::flush;

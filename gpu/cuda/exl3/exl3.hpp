@@ -89,6 +89,9 @@ struct Exl3Groups {
   std::int32_t rows_most = 0;                   // no group has more rows
   const std::int32_t* matrix_of_row = nullptr;  // [rows], for the rotation
   const std::int32_t* source_of_row = nullptr;  // [rows]: which row of x; null: its own index
+  // Where every row of x has `slots` uses: [rows], row of use t * slots + j of row t. May be null.
+  const std::int32_t* row_of_use = nullptr;
+  std::int32_t slots = 0;
   // A second matrix of each, of the same shape and kinds, whose rows follow those of the first; null: one alone.
   const Exl3Matrix* second = nullptr;
 };
@@ -134,6 +137,12 @@ cudaError_t exl3_rotate_groups(cudaStream_t stream, const Exl3Shape& shape, cons
 struct Exl3Products {
   Exl3Rows y, second_y;
 };
+// The order of rotated rows for which groups of `rows` rows in all are multiplied fastest, and how many rows a group of
+// such an order may have.
+Exl3Order exl3_group_order(const Exl3Shape& shape, int rows);
+constexpr int exl3_group_rows(Exl3Order order) {
+  return order == Exl3Order::steps ? exl3_rows_max : exl3_group_rows_max;
+}
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
                                  Exl3Rotated rotated, const Exl3Products& products, int rows);
 

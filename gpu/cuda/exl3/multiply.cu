@@ -47,6 +47,24 @@ cudaError_t launch(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split&
   return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
 }
 
+// Groups whose blocks walk through all slices. The last places of a list are empty where matrices fill whole groups:
+// blocks look for a second group there.
+cudaError_t launch_walks(cudaStream_t stream, const Exl3Shape& shape, const Exl3Split& split, ProductJob job,
+                         Matrices matrices) {
+  if (!has_warpgroups || shape.codebook != Exl3Codebook::mul1) return cudaErrorNotSupported;
+  job.inputs = shape.inputs;
+  job.slices = split.slices;
+  job.warps = split.warps;
+  job.codebook = shape.codebook;
+  job.column_blocks = shape.outputs / exl3_block;
+  job.rows_most = exl3_rows_max;
+  const int seekers = std::max(1, matrices.count - job.table_rows / exl3_rows_max);
+  LaunchShape launch_shape;
+  launch_shape.grid = dim3(static_cast<unsigned>(job.column_blocks), static_cast<unsigned>(seekers),
+                           static_cast<unsigned>(matrices.depth));
+  return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
+}
+
 // Whether blocks of whole chunks are enough for a card; else slices must be divided too. Bits do not depend on it.
 // 72: about the blocks that a Hopper card needs to be faster so, by the counts in product_chunk.cuh.
 bool fills_card(const Exl3Shape& shape, int count, int rows) {
@@ -178,11 +196,19 @@ cudaError_t exl3_multiply_blocks(cudaStream_t stream, const Exl3Set& set, Exl3Ro
   return multiply_blocks(stream, set, rotated, rows, block_rows);
 }
 
+Exl3Order exl3_group_order(const Exl3Shape& shape, int rows) {
+  constexpr int rows_least = 2048;
+  const bool is_chunk = rows >= rows_least && shape.codebook == Exl3Codebook::mul1;
+  return has_warpgroups && is_chunk ? Exl3Order::steps : Exl3Order::lanes;
+}
+
 // Groups of up to 8 rows, of up to 64 and of more are launches of their own: few groups of a step have more than 8, and
-// only a chunk has more than 64.
+// only a chunk has more than 64. Rows in the order of steps have one launch.
 cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, const Exl3Groups& groups,
                                  Exl3Rotated rotated, const Exl3Products& products, int rows) {
-  if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most, exl3_group_rows_max)) return cudaErrorInvalidValue;
+  if (!exl3_accepts(shape) || !are_rows_valid(groups.rows_most, exl3_group_rows(rotated.order))) {
+    return cudaErrorInvalidValue;
+  }
   if (groups.table == nullptr || groups.groups == nullptr || groups.count < 1) return cudaErrorInvalidValue;
   constexpr int few = 8;
   const Exl3Split split = exl3_split_of_groups(shape);
@@ -196,6 +222,7 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
   job.y[0] = products.y;
   job.y[1] = products.second_y;
   job.table_rows = rows;
+  if (rotated.order == Exl3Order::steps) return launch_walks(stream, shape, split, job, matrices);
   job.rows_most = std::min(groups.rows_most, few);
   cudaError_t error = launch(stream, shape, split, job, matrices);
   const int bounds[] = {few, exl3_rows_max, exl3_group_rows_max};

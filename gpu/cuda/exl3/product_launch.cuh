@@ -6,6 +6,7 @@
 
 #include "gpu/cuda/exl3/product.cuh"
 #include "gpu/cuda/exl3/product_chunk.cuh"
+#include "gpu/cuda/exl3/product_expert.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
@@ -114,10 +115,22 @@ cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, 
   return launch_chunk<bits, Exl3Codebook::mul1, few>(stream, shape, job);
 }
 
+template <int bits>
+cudaError_t launch_walks(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  static_assert(sizeof(ExpertMemory) <= block_memory_max);
+  if constexpr (has_warpgroups) {
+    shape.threads = warpgroup_threads;
+    shape.shared_bytes = sizeof(ExpertMemory);
+    return launch_with_memory(stream, shape, product_expert_kernel<bits, Exl3Codebook::mul1>, job);
+  }
+  return cudaErrorNotSupported;
+}
+
 // MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
 template <int bits>
 cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if (job.uses.ids != nullptr) return launch_uses<bits>(stream, shape, job);
+  if (job.groups != nullptr && job.rotated.order == Exl3Order::steps) return launch_walks<bits>(stream, shape, job);
   if (job.block_rows > 0) return launch_chunk_of_bits<bits>(stream, shape, job);
   if (job.codebook == Exl3Codebook::mul1) {
     if (job.warps == 8) return launch_product<bits, Exl3Codebook::mul1, 8>(stream, shape, job);

@@ -23,6 +23,8 @@ struct RotateJob {
   const Exl3Matrix* tables[2] = {};      // look the row's matrix up, in lists that an earlier kernel may have written
   const std::int32_t* matrix_of_row = nullptr;
   const std::int32_t* source_of_row = nullptr;
+  const std::int32_t* row_of_use = nullptr;  // with `slots` uses of every row of x
+  int slots = 0;
   Exl3Rows x;  // of the tables
   Exl3Rotated rotated;
   int inputs = 0, slices = 1, rows = 0, parts = 1;
@@ -95,17 +97,20 @@ __global__ void __launch_bounds__(32 * warps_most)
   __syncthreads();
   TeamBlock values, next;
   load_row(row_of_round(0), next);
-  const void* scales = nullptr;
+  const void *scales = nullptr, *next_scales = job.suh_of(part, row_of_round(0));
   uint2 suh[rotation_pieces];
   for (int round = 0; round < rounds; ++round) {
     const int row = row_of_round(round);
-    if (const void* own = job.suh_of(part, row); own != scales) {
-      scales = own;
+    if (next_scales != scales) {
+      scales = next_scales;
 #pragma unroll
       for (int j = 0; j < rotation_pieces; ++j) suh[j] = load_scales(scales, column + TeamBlock::column(j, member));
     }
     values = next;
-    if (round + 1 < rounds) load_row(row_of_round(round + 1), next);
+    if (round + 1 < rounds) {
+      load_row(row_of_round(round + 1), next);
+      next_scales = job.suh_of(part, row_of_round(round + 1));
+    }
     values.scale(suh);
     values.transform(member);
     LargestOfRound &present = largest[round % 3], &cleared = largest[(round + 1) % 3];
@@ -118,16 +123,72 @@ __global__ void __launch_bounds__(32 * warps_most)
     const int exponent = scale_exponent(present.of[near][slice]);
     const bool is_task = is_team && first_row + round * many.near + near < job.rows;
     const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + row;
-    __half* out = static_cast<__half*>(job.rotated.values) + place * job.inputs + column;
-    if (job.rotated.order == Exl3Order::steps) {
-      values.store<Exl3Order::steps>(out, exponent, member, is_task);
-    } else {
-      values.store<Exl3Order::lanes>(out, exponent, member, is_task);
-    }
+    values.store_as(job.rotated, place * job.inputs + column, exponent, member, is_task);
     if (is_task && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
       job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-exponent);
     }
   }
+}
+
+// Rows of x that several matrices rotate, each once for all of them: a block has a row in registers and takes its uses
+// one after the other. Read by uses, in the order of the matrices, a chunk's x would not stay in the second-level cache
+// beside what is written.
+constexpr int shared_uses_most = 32;
+constexpr int rotated_uses_inputs_max = 32 * warps_most / rotation_team * exl3_block;
+
+struct UsePlace {
+  const void* suh;
+  std::int32_t row;  // among the rotated rows
+};
+
+__global__ void __launch_bounds__(32 * warps_most) rotate_uses_kernel(const __grid_constant__ RotateJob job) {
+  wait_for_earlier_kernels();
+  __shared__ std::uint32_t largest[shared_uses_most][exl3_slices_max];
+  __shared__ UsePlace uses[shared_uses_most];
+  const int blocks = job.inputs / exl3_block, thread = static_cast<int>(threadIdx.x), part = blockIdx.y;
+  const bool is_team = thread / rotation_team < blocks;
+  const int block = is_team ? thread / rotation_team : 0, member = thread % rotation_team;  // others repeat the first
+  const int slice = slice_of_block(block, blocks, job.slices), column = block * exl3_block;
+  TeamBlock values;
+  values.load(job.x, blockIdx.x, column, member);
+  for (int i = thread; i < job.slots; i += static_cast<int>(blockDim.x)) {
+    const int row = job.row_of_use[blockIdx.x * job.slots + i];
+    uses[i] = {job.suh_of(part, row), row};
+  }
+  for (int i = thread; i < job.slots * exl3_slices_max; i += static_cast<int>(blockDim.x)) largest[0][i] = 0;
+  __syncthreads();
+  uint2 suh[rotation_pieces], next[rotation_pieces];
+  const auto load_suh = [&](int use) {
+#pragma unroll
+    for (int j = 0; j < rotation_pieces; ++j) {
+      next[j] = load_scales(uses[use].suh, column + TeamBlock::column(j, member));
+    }
+  };
+  load_suh(0);
+  for (int use = 0; use < job.slots; ++use) {
+#pragma unroll
+    for (int j = 0; j < rotation_pieces; ++j) suh[j] = next[j];
+    if (use + 1 < job.slots) load_suh(use + 1);
+    TeamBlock own = values;
+    own.scale(suh);
+    own.transform(member);
+    const std::uint32_t most = own.largest();
+    if (member == 0) atomicMax(&largest[use][slice], most);
+    __syncthreads();
+    const std::int64_t place = static_cast<std::int64_t>(part) * job.rows + uses[use].row;
+    own.store_as(job.rotated, place * job.inputs + column, scale_exponent(largest[use][slice]), member, is_team);
+    if (is_team && member == 0 && block == exl3_slice_begin(job.inputs, job.slices, slice)) {
+      job.rotated.undo[place * exl3_slices_max + slice] = power_of_two(-scale_exponent(largest[use][slice]));
+    }
+  }
+}
+
+cudaError_t launch_uses(cudaStream_t stream, const RotateJob& job) {
+  const int threads = job.inputs / exl3_block * rotation_team;
+  LaunchShape shape;
+  shape.grid = dim3(static_cast<unsigned>(job.rows / job.slots), static_cast<unsigned>(job.parts));
+  shape.threads = (threads + 31) / 32 * 32;
+  return launch_dependent(stream, shape, rotate_uses_kernel, job);
 }
 
 cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
@@ -143,7 +204,10 @@ cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
 }
 
 cudaError_t launch(cudaStream_t stream, const RotateJob& job) {
-  if (job.rows * job.parts >= many_rows_least) return launch_many(stream, job);
+  const bool is_many = job.rows * job.parts >= many_rows_least;
+  const bool has_uses = job.row_of_use != nullptr && job.slots <= shared_uses_most;
+  if (is_many && has_uses && job.inputs <= rotated_uses_inputs_max) return launch_uses(stream, job);
+  if (is_many) return launch_many(stream, job);
   const int blocks = (job.inputs / exl3_block + job.slices - 1) / job.slices;
   LaunchShape shape;
   shape.grid =
@@ -184,6 +248,8 @@ cudaError_t exl3_rotate_groups(cudaStream_t stream, const Exl3Shape& shape, cons
   job.tables[1] = groups.second;
   job.matrix_of_row = groups.matrix_of_row;
   job.source_of_row = groups.source_of_row;
+  job.row_of_use = groups.row_of_use;
+  job.slots = groups.slots;
   job.x = x;
   job.rotated = rotated;
   job.inputs = shape.inputs;

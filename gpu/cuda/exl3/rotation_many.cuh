@@ -5,7 +5,7 @@
 //          transform come in the same order: two inside a thread, three between threads (3 exchanges an element where
 //          a warp a block needs 5), two inside.
 // Stores   pairs of threads exchange halves of groups of 64, so that each writes 16 bytes in a row, in either order.
-// Limit    memory: 2 bytes an element written, what is read comes from the second-level cache.
+// Limit    memory: 2 bytes an element written, past what is read again and again in the second-level cache.
 #pragma once
 
 #include "gpu/cuda/exl3/rotation.cuh"
@@ -90,6 +90,14 @@ struct TeamBlock {
     store_lanes(out, factor, member, is_task);
   }
 
+  // The same to element `first` of the rotated rows, in their order.
+  __device__ __forceinline__ void store_as(const Exl3Rotated& rotated, std::int64_t first, int exponent, int member,
+                                           bool is_task) const {
+    __half* out = static_cast<__half*>(rotated.values) + first;
+    if (rotated.order == Exl3Order::steps) return store<Exl3Order::steps>(out, exponent, member, is_task);
+    store<Exl3Order::lanes>(out, exponent, member, is_task);
+  }
+
  private:
   // Thread t and t ^ 2: the two tile rows of one mma step.
   __device__ __forceinline__ void store_lanes(__half* out, float factor, int member, bool is_task) const {
@@ -106,7 +114,7 @@ struct TeamBlock {
       const int place = group * exl3_group + member % 2 * 32 + (is_upper ? 16 : 0) + member / 4 * 8;
       const uint4 made =
           is_upper ? make_uint4(got[0], kept[0], got[1], kept[1]) : make_uint4(kept[0], got[0], kept[1], got[1]);
-      if (is_task) *reinterpret_cast<uint4*>(out + place) = made;
+      if (is_task) __stcs(reinterpret_cast<uint4*>(out + place), made);
     }
   }
 
@@ -125,7 +133,7 @@ struct TeamBlock {
       const int place = group * exl3_group + (member % 2 * 2 + (is_upper ? 1 : 0)) * 16 + (member & 2) * 4;
       const uint4 made =
           is_upper ? make_uint4(got[0], kept[0], got[1], kept[1]) : make_uint4(kept[0], got[0], kept[1], got[1]);
-      if (is_task) *reinterpret_cast<uint4*>(out + place) = made;
+      if (is_task) __stcs(reinterpret_cast<uint4*>(out + place), made);
     }
   }
 

@@ -190,6 +190,10 @@ T __ldg(const T* from) {
   return *from;
 }
 template <class T>
+void __stcs(T* to, T value) {
+  *to = value;
+}
+template <class T>
 T atomicAdd(T* at, T value) {
   return std::exchange(*at, *at + value);
 }
