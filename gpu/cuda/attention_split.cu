@@ -144,19 +144,39 @@ __device__ void find_places(const KeySource& keys, const KeyFormats& formats, in
   }
 }
 
+// A slice of 32 channels as it lies in a record: W8 32 bytes and a scale, N4 16 bytes and two scales.
+struct RawSlice {
+  uint4 codes[2];
+  std::uint8_t scales[2];
+};
+
+// In as few loads as there can be: each touches as many lines as there are keys in a warp.
+__device__ RawSlice load_slice(RecordFormat format, const std::byte* record, int slice) {
+  const bool is_w8 = format == RecordFormat::w8;
+  const auto* words = reinterpret_cast<const uint4*>(record) + (is_w8 ? 2 * slice : slice);
+  const auto* scales =
+      reinterpret_cast<const std::uint8_t*>(record) + (is_w8 ? wide_dim + slice : wide_dim / 2 + 2 * slice);
+  return {{words[0], words[is_w8 ? 1 : 0]}, {scales[0], scales[is_w8 ? 0 : 1]}};
+}
+
+__device__ RawChunk chunk_of(RecordFormat format, const RawSlice& raw, int chunk) {
+  const uint4 &a = raw.codes[0], &b = raw.codes[1];
+  const unsigned words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  if (format == RecordFormat::w8) return {{words[2 * chunk], words[2 * chunk + 1]}, raw.scales[0]};
+  return {{words[chunk], 0}, raw.scales[chunk / 2]};
+}
+
 // The thread's slices of 32 channels as bf16; zeros behind the last key.
 __device__ void load_slices(const KeySource& keys, const KeyFormats& formats, int total, unsigned char* slices) {
   if (total == 0) return;
   const std::byte* places[keys_of_thread];
   find_places(keys, formats, total, places);
-  RawChunk raw[keys_of_thread][slice_channels / 8];
-  const int first_chunk = static_cast<int>(blockIdx.z) * (slice_channels / 8);
+  RawSlice raw[keys_of_thread];
   const auto format_of = [&](int t) { return t < keys.window_count ? formats.window : formats.entry; };
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
     const int t = min(static_cast<int>(threadIdx.x) + k * threads, total - 1);
-#pragma unroll
-    for (int c = 0; c < slice_channels / 8; ++c) raw[k][c] = load_chunk(format_of(t), places[k], first_chunk + c);
+    raw[k] = load_slice(format_of(t), places[k], static_cast<int>(blockIdx.z));
   }
 #pragma unroll
   for (int k = 0; k < keys_of_thread; ++k) {
@@ -165,7 +185,7 @@ __device__ void load_slices(const KeySource& keys, const KeyFormats& formats, in
 #pragma unroll
     for (int c = 0; c < slice_channels / 8; ++c) {
       auto* to = reinterpret_cast<uint4*>(slices + slice_place(t, c));
-      *to = t < total ? decode_chunk(format_of(t), raw[k][c]) : uint4{};
+      *to = t < total ? decode_chunk(format_of(t), chunk_of(format_of(t), raw[k], c)) : uint4{};
     }
   }
 }

@@ -95,6 +95,23 @@ void exl3_linears(CudaContext& context, std::span<const LinearCall> calls) {
   }
 }
 
+bool exl3_pair(CudaContext& context, std::span<const LinearCall> calls) {
+  if (calls.size() != 2 || calls.front().x.rows > exl3_pair_rows_max) return false;
+  Exl3Set set;
+  set.count = 2;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (calls[i].weight->format != WeightFormat::exl3) return false;
+    set.members[i] = {exl3_matrix_of(*calls[i].weight), exl3_rows_of(calls[i].x), exl3_rows_of(calls[i].y)};
+    set.members[i].y.rounds = calls[i].mode.round_output;
+  }
+  const auto rows = static_cast<int>(calls.front().x.rows);
+  if (!exl3_accepts_pair(set, rows)) return false;
+  const Workspace::Scope scope(context.scratch());
+  const Exl3Rotated scratch = exl3_rotated(context, 2 * std::int64_t{rows}, set.members[0].matrix.shape.inputs);
+  context.run("exl3 linear", exl3_multiply_pair, set, rows, scratch);
+  return true;
+}
+
 void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y) {
   const LinearCall call{x, &weight, {false, round}, y};
   exl3_linears(context, {&call, 1});

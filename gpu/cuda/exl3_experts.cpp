@@ -4,8 +4,10 @@
 // do, or memory, one after the other. Products stay in the order of the sorted uses; the sum over slots finds them by
 // position. The gate writes h over the products that it reads.
 //
-// Few rows need no plan: the products find, gate and rotate their uses themselves, two launches in all.
+// Few rows need no plan: the products find, gate and rotate their uses themselves, two launches in all. Some more are
+// those of exl3_few_experts.cpp.
 #include <algorithm>
+#include <cstdlib>
 
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_layer.hpp"
@@ -271,6 +273,7 @@ void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tenso
     return;
   }
   if (accepts_uses(*table, routing)) return multiply_without_plan(context, *table, call, x, routing, sum);
+  if (accepts_sorted(*table, routing)) return sum(products_of_few(context, *table, call, x, routing));
   const Uses uses = plan_uses(context, *table, call, routing);
   // Blocks of a chunk leave no room on a multiprocessor: a kernel beside them would wait for each of theirs to end.
   if (uses.order == Exl3Order::steps) context.stream.join(shared_side);

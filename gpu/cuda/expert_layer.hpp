@@ -43,6 +43,11 @@ using SumProducts = std::function<void(const RoutedProducts&)>;
 void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tensor& x, const Routing& routing,
                           const SumProducts& sum);
 
+// The same for few rows, without a plan; a row has the same bits.
+bool accepts_sorted(const ExpertTable& table, const Routing& routing);
+RoutedProducts products_of_few(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,
+                               const Routing& routing);
+
 // Builds the banks of an EXL3 layer, whose matrices are packed and placed. Errors go to the stream: invalid_argument if
 // only some experts are EXL3 or their shapes differ.
 void prepare_exl3_experts(CudaContext& context, const MoeWeights& weights, ExpertTable& table);

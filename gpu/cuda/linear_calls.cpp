@@ -36,6 +36,15 @@ void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearM
 void linears(CudaContext& context, std::span<const LinearCall> calls) {
   if (calls.empty() || calls.front().x.rows == 0) return;
   if (is_exl3_set(calls)) return exl3_linears(context, calls);
+  if (exl3_pair(context, calls)) return;
+  if (calls.size() == 2 && context.stream.here() < 0) {
+    constexpr int side = static_cast<int>(Ops::Side::branch);
+    context.stream.enter_side(side);
+    linear(context, calls[1].x, *calls[1].weight, calls[1].mode, calls[1].y);
+    context.stream.leave_side();
+    linear(context, calls[0].x, *calls[0].weight, calls[0].mode, calls[0].y);
+    return context.stream.join(side);
+  }
   for (const LinearCall& call : calls) linear(context, call.x, *call.weight, call.mode, call.y);
 }
 

@@ -88,9 +88,8 @@ Tensor low_rank_query(const StepContext& step, const AttentionSite& site, const 
   const Tensor result = step.workspace.f32(input.rows, w.wq_a.n);
   const Workspace::Scope scope(step.workspace);
   const Tensor product = step.workspace.f32(input.rows, w.wq_a.n), keys = step.workspace.f32(input.rows, w.wkv.n);
-  step.ops().beside(Ops::Side::branch, [&] { step.ops().linear(input, w.wkv, step.mode(w.wkv), keys); });
-  step.ops().linear(input, w.wq_a, step.mode(w.wq_a), product);
-  step.ops().join(Ops::Side::branch);
+  const LinearCall calls[] = {{input, &w.wq_a, step.mode(w.wq_a), product}, {input, &w.wkv, step.mode(w.wkv), keys}};
+  step.ops().linears(calls);
   RowFinish query;
   query.x = product;
   query.norm = {&w.q_norm, step.config().norm_eps, step.rounds()};

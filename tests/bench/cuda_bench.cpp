@@ -1,5 +1,7 @@
-// bench_cuda kernels | chunks | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations] [--quick]:
-// the measurements of `tandem bench` in a program that needs no actor framework.
+// bench_cuda kernels | experts | chunks | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations]
+// [--quick] [--rows=N]: the measurements of `tandem bench` in a program that needs no actor framework. `experts`: the
+// grouped ones of `kernels`; N rows instead of the usual numbers, for steps at the shortest context.
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -16,6 +18,7 @@ using namespace tandem::gpu::cuda::bench;
 
 struct Arguments {
   std::string bench, config;
+  int rows = 0;
   bool json = false, operations = false, quick = false;
 };
 
@@ -29,6 +32,8 @@ Arguments read(int argc, char** argv) {
       arguments.operations = true;
     } else if (word == "--quick") {
       arguments.quick = true;
+    } else if (word.starts_with("--rows=")) {
+      arguments.rows = std::atoi(word.c_str() + std::strlen("--rows="));
     } else {
       (arguments.bench.empty() ? arguments.bench : arguments.config) = word;
     }
@@ -37,9 +42,11 @@ Arguments read(int argc, char** argv) {
 }
 
 Result<void> run(const Arguments& arguments) {
-  if (arguments.bench == "kernels") {
+  if (arguments.bench == "kernels" || arguments.bench == "experts") {
     KernelBenchOptions options;
     if (arguments.quick) options.rows = {1, 8, 64};
+    if (arguments.rows > 0) options.rows = {arguments.rows};
+    options.experts_only = arguments.bench == "experts";
     options.json = arguments.json;
     return bench_kernels(options, std::cout);
   }
@@ -53,6 +60,8 @@ Result<void> run(const Arguments& arguments) {
     options.config = arguments.config;
     if (arguments.quick) options.rows = {1, 6};
     if (arguments.quick) options.contexts = {1024, 600000};
+    if (arguments.rows > 0) options.rows = {arguments.rows};
+    if (arguments.rows > 0) options.contexts = {1024};
     options.operations = arguments.operations;
     options.json = arguments.json;
     return bench_step(options, std::cout);
@@ -67,7 +76,7 @@ Result<void> run(const Arguments& arguments) {
     return bench_prefill(options, std::cout);
   }
   return Error{ErrorCode::invalid_argument, "bench_cuda", "'" + arguments.bench + "'",
-               "kernels, chunks, step or prefill"};
+               "kernels, experts, chunks, step or prefill"};
 }
 
 }  // namespace

@@ -94,11 +94,30 @@ BOOST_AUTO_TEST_CASE(a_row_does_not_depend_on_the_rows_beside_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(two_matrices_of_one_input_have_the_bits_of_each_alone) {
+  if (!has_device()) return;
+  Random random(54);
+  const Linear wide = prepared(random_exl3(random, 5, 384, 512)), narrow = prepared(random_exl3(random, 5, 128, 512));
+  const Floats x = random.activations(17 * 512);
+  const DeviceMatrix input(x, 17);
+  for (const std::int64_t rows : {1, 2, 6, 16, 17}) {
+    const Tensor some = input.tensor().slice_rows(0, rows);
+    const DeviceMatrix first(rows, 384), second(rows, 128), first_alone(rows, 384), second_alone(rows, 128);
+    const LinearCall calls[] = {{some, &wide, {false, true}, first}, {some, &narrow, {false, true}, second}};
+    backends().cuda->linears(calls);
+    backends().cuda->linear(some, wide, {false, true}, first_alone);
+    backends().cuda->linear(some, narrow, {false, true}, second_alone);
+    check_same("first of a pair", first_alone.floats(), first.floats());
+    check_same("second of a pair", second_alone.floats(), second.floats());
+  }
+}
+
 namespace {
 
-// Nine rows of two experts each against the CPU, then some of them without the others.
-void check_experts(std::int64_t width, std::int64_t inter) {
-  constexpr std::int64_t rows = 9, slots = 2;
+// Rows of two experts each against the CPU, then some of them without the others: a few rows find their experts
+// themselves, more are sorted by them, many have a plan. All but every ninth row share an expert.
+void check_experts(std::int64_t width, std::int64_t inter, std::int64_t rows) {
+  constexpr std::int64_t slots = 2;
   Random random(53);
   MoeWeights weights, device_weights;
   for (const int bits : {3, 2, 3, 3}) weights.experts.push_back(random_expert(random, bits, width, inter));
@@ -107,9 +126,10 @@ void check_experts(std::int64_t width, std::int64_t inter) {
   device_weights.shared = prepared(weights.shared);
   backends().cuda->prepare(device_weights);
   std::vector<std::int32_t> ids;
-  Floats shares, x = random.activations(rows * width), out(2 * rows * width);
+  Floats shares, x = random.activations(rows * width), out(static_cast<std::size_t>(2 * rows * width));
   for (int t = 0; t < rows; ++t) {
-    ids.insert(ids.end(), {t % 4, (t + 1) % 4});
+    const int shared = t % 9 == 8 ? 0 : 1;
+    ids.insert(ids.end(), {shared, t % 2 == 0 ? 3 : 2 * (1 - shared)});
     shares.insert(shares.end(), {0.75F, 0.5F});
   }
   MoeCall call;
@@ -130,7 +150,9 @@ void check_experts(std::int64_t width, std::int64_t inter) {
   const Floats found = device_out.floats();
   BOOST_TEST(relative_l2(found, out) < tolerance);
 
-  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{4, 1}, {0, 2}, {3, 3}, {1, 8}}) {
+  for (const auto& [first, count] :
+       {std::pair<std::int64_t, std::int64_t>{4, 1}, {0, 2}, {3, 3}, {0, 6}, {1, 8}, {2, 64}, {0, 70}}) {
+    if (first + count > rows) continue;
     call.x = device_x.tensor().slice_rows(first, count);
     call.routing = {device_ids.tensor().slice_rows(first, count), device_shares.tensor().slice_rows(first, count)};
     const DeviceMatrix some(2 * count, width);
@@ -149,9 +171,11 @@ void check_experts(std::int64_t width, std::int64_t inter) {
 
 BOOST_AUTO_TEST_CASE(experts_are_close_to_the_cpus_and_rows_are_independent) {
   if (!has_device()) return;
-  check_experts(256, 256);
-  check_experts(128, 512);   // slices of w2 with as many groups as chains
-  check_experts(5120, 256);  // two slices of w1
+  check_experts(256, 256, 9);
+  check_experts(128, 512, 9);   // slices of w2 with as many groups as chains
+  check_experts(5120, 256, 9);  // two slices of w1
+  check_experts(256, 256, 17);
+  check_experts(128, 256, 71);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,7 @@ namespace tandem::gpu::cuda::bench {
 struct KernelBenchOptions {
   int device = 0;
   std::vector<int> rows{1, 2, 4, 6, 8, 16, 64};  // of each call, at most 64
+  bool experts_only = false;                     // the grouped ones
   bool json = false;                             // one object a line
 };
 

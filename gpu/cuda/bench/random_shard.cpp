@@ -78,12 +78,14 @@ Result<void> RandomShard::fill_caches(std::int64_t positions) {
 
 Result<void> RandomShard::append(std::int64_t rows, Tokens tokens) {
   std::vector<std::int32_t> list(static_cast<std::size_t>(rows), 17);
-  if (tokens == Tokens::random) {
+  if (tokens != Tokens::one) {
     for (std::int32_t& token : list) {
       std::mt19937_64 random(++drawn_);
       token = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(model_->config.vocab_size - 100));
     }
   }
+  const std::size_t different = tokens == Tokens::some ? (2 * list.size() + 2) / 3 : list.size();
+  for (std::size_t i = different; i < list.size(); ++i) list[i] = list[i - different];
   return sequence_->append(list);
 }
 

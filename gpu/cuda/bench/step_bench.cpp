@@ -1,11 +1,11 @@
 // Steps of one sequence: one row is a decode step, more are a verify burst; logits of all rows.
 //
 // Every row holds another random token, so rows choose their experts independently; a second line has one token in all
-// rows, whose experts agree as those of a burst may. `ms` is from one step's end to the next, the host's part included
-// where the device waits for it; `host us` what the host spends until a step is launched. Each figure is the mean of
-// `steps` steps behind some that are not counted. `ahead` is the same for steps that are issued without waiting for the
-// one before, as nobody can who draws a token from each: what the device alone would take. *prepared* is a step as
-// an engine issues it: walked while the one before it runs.
+// rows, whose experts agree as those of a burst may, a third one fewer tokens than rows. `ms` is from one step's end to
+// the next, the host's part included where the device waits for it; `host us` what the host spends until a step is
+// launched. Each figure is the mean of `steps` steps behind some that are not counted. `ahead` is the same for steps
+// that are issued without waiting for the one before, as nobody can who draws a token from each: what the device alone
+// would take. *prepared* is a step as an engine issues it: walked while the one before it runs.
 #include "gpu/cuda/bench/step_bench.hpp"
 
 #include <fmt/format.h>
@@ -206,8 +206,9 @@ Result<void> bench_rows(RandomShard& shard, Limits& limits, int rows, const Repo
   };
   if (auto ok = add("graph", Tokens::random, Issue::graphs); !ok) return ok;
   if (auto ok = add("prepared", Tokens::random, Issue::prepared); !ok) return ok;
-  if (rows > 1) return add("one token", Tokens::one, Issue::graphs);
-  return add("launches", Tokens::random, Issue::operations);
+  if (rows == 1) return add("launches", Tokens::random, Issue::operations);
+  if (auto ok = add("some tokens", Tokens::some, Issue::graphs); !ok) return ok;
+  return add("one token", Tokens::one, Issue::graphs);
 }
 
 }  // namespace

@@ -113,6 +113,13 @@ cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const E
 cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
 cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);
 
+// Two matrices of one kind and input, whose outputs differ, in one launch or two; `scratch` has room for 2 * rows rows.
+// A row has the bits of each alone. Only where both divide their inputs alike (exl3_accepts_pair says).
+inline constexpr int exl3_pair_rows_max = 16;
+bool exl3_accepts_pair(const Exl3Set& set, int rows);
+cudaError_t exl3_multiply_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
+cudaError_t exl3_rotate_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);
+
 // The two halves of the first, for callers whose rows are rotated elsewhere. Same bits in either order of the rotated
 // rows; that of steps needs a matrix that takes them (exl3_takes_steps: MUL1 on Hopper). exl3_order_of says which order
 // is the faster, for `count` matrices that are multiplied together.
@@ -171,5 +178,17 @@ inline constexpr int exl3_use_rows_max = 8;
 bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots);
 cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses,
                                const Exl3Products& products);
+
+// The products of more uses, in two launches and in sorted order: uses of one matrix lie together, in the order of the
+// uses. First each use's input is rotated to its place, which is written to positions[use]; a gate's rows lie in that
+// order already, and no positions are written. Same bits.
+// The second reads ids while the first still runs, and a gate's rotation reads ids and weights while the kernel in
+// front runs: that must be a product of the same uses, and nothing may write them.
+inline constexpr int exl3_sorted_uses_most = 128;
+bool exl3_accepts_sorted(const Exl3Shape& shape, int uses);
+cudaError_t exl3_rotate_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,
+                             std::int32_t* positions);
+cudaError_t exl3_multiply_sorted(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,
+                                 const Exl3Products& products);
 
 }  // namespace tandem::gpu::cuda

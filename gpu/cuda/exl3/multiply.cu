@@ -1,5 +1,6 @@
 // Host side of the products: checks the arguments, chooses grid, cluster and kernel.
 #include <algorithm>
+#include <cstdlib>
 
 #include "gpu/cuda/exl3/product.hpp"
 #include "gpu/cuda/exl3/split.hpp"
@@ -108,6 +109,16 @@ Matrices few_seekers(const Exl3Shape& shape, Matrices matrices) {
   return {std::clamp(seekers, 1, matrices.count), matrices.depth};
 }
 
+// Whether the two members, of one input and kind, divide their inputs alike.
+bool is_joint_pair(const Exl3Set& set, int rows) {
+  if (set.count != 2 || !are_rows_valid(rows, exl3_pair_rows_max)) return false;
+  const Exl3Shape &a = set.members[0].matrix.shape, &b = set.members[1].matrix.shape;
+  if (!exl3_accepts(a) || !exl3_accepts(b)) return false;
+  if (a.inputs != b.inputs || a.bits != b.bits || a.codebook != b.codebook) return false;
+  const Exl3Split split = exl3_split_single(a), other = exl3_split_single(b);
+  return split.slices == other.slices && split.warps == other.warps;
+}
+
 ProductJob job_of_rotated(const Exl3Set& set, Exl3Rotated rotated, int rows) {
   ProductJob job;
   std::copy_n(set.members, set.count, job.members);
@@ -153,6 +164,28 @@ cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows,
   job.rotates = true;
   job.rows_most = rows;
   return launch(stream, shape, split, job, {set.count, 1});
+}
+
+bool exl3_accepts_pair(const Exl3Set& set, int rows) {
+  return is_joint_pair(set, rows);
+}
+
+cudaError_t exl3_multiply_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch) {
+  if (!is_joint_pair(set, rows)) return cudaErrorInvalidValue;
+  Exl3Shape wide = set.members[0].matrix.shape;
+  const Exl3Split split = exl3_split_single(wide);
+  ProductJob job;
+  std::copy_n(set.members, set.count, job.members);
+  job.rotates = is_one_launch(wide, split, rows);
+  job.rows_most = rows;
+  job.second_block = wide.outputs / exl3_block;
+  if (!job.rotates) {
+    const cudaError_t error = exl3_rotate_pair(stream, set, rows, scratch);
+    if (error != cudaSuccess) return error;
+    job.rotated = scratch;
+  }
+  wide.outputs += set.members[1].matrix.shape.outputs;
+  return launch(stream, wide, split, job, {1, 1});
 }
 
 cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
@@ -233,6 +266,36 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
     error = launch(stream, shape, split, job, i == 1 ? matrices : few_seekers(shape, matrices));
   }
   return error;
+}
+
+bool exl3_accepts_sorted(const Exl3Shape& shape, int uses) {
+  return exl3_accepts(shape) && shape.codebook == Exl3Codebook::mul1 && are_rows_valid(uses, exl3_sorted_uses_most);
+}
+
+// As many blocks as stay on a card: three a multiprocessor of a Hopper card.
+cudaError_t exl3_multiply_sorted(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,
+                                 const Exl3Products& products) {
+  if (!exl3_accepts_sorted(shape, uses.count) || uses.table == nullptr || uses.ids == nullptr) {
+    return cudaErrorInvalidValue;
+  }
+  static const int blocks = std::getenv("TANDEM_BLOCKS") ? std::atoi(std::getenv("TANDEM_BLOCKS")) : 396;
+  const Exl3Split split = exl3_split_of_groups(shape);
+  const int tables = uses.second == nullptr ? 1 : 2, items = shape.outputs / exl3_block * uses.count * tables;
+  ProductJob job;
+  job.tables[0] = uses.table;
+  job.tables[1] = uses.second;
+  job.uses = uses;
+  job.rotated = rotated;
+  job.y[0] = products.y;
+  job.y[1] = products.second_y;
+  job.table_rows = uses.count;
+  job.inputs = shape.inputs;
+  job.slices = split.slices;
+  job.column_blocks = shape.outputs / exl3_block;
+  LaunchShape launch_shape;
+  launch_shape.grid = dim3(static_cast<unsigned>(std::min(items, blocks / split.slices) * split.slices));
+  launch_shape.cluster = split.slices;
+  return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
 }
 
 bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots) {

@@ -144,7 +144,7 @@ __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const P
     constexpr int groups_a_block = exl3_block / exl3_group;
     const Slice slice{place.first / groups_a_block, (place.end - place.first) / groups_a_block, place.part.rows, 0};
     SliceRotation rotation;
-    const Exl3Member& member = job.members[blockIdx.y];
+    const Exl3Member& member = job.members[place.part.member];
     rotation.load_suh(member.matrix.suh, slice);
     if (threadIdx.x < rotation_rows_max) memory.own.largest[threadIdx.x] = 0;
     __syncthreads();

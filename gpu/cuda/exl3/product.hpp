@@ -19,7 +19,8 @@ struct ProductJob {
   const Exl3Matrix* tables[2] = {};
   const Exl3Group* groups = nullptr;
   std::int32_t group_count = 0;
-  // Or, for product_uses.cuh, from tables[blockIdx.z] and uses.ids[blockIdx.y].
+  // Or from tables[blockIdx.z] and uses.ids[blockIdx.y]: of uses that are rotated in sorted order or, without rotated
+  // values, by product_uses.cuh.
   Exl3Uses uses;
   std::int32_t row_stride = 0;  // fp16 values from row to row of a slice in shared memory
   Exl3Rows y[2];                // of the tables
@@ -33,12 +34,16 @@ struct ProductJob {
   std::int32_t rows_most = 0;   // of a group, or the rows of every member
   std::int32_t block_rows = 0;  // of a block of product_chunk.cuh; 0: the kernels whose slices are a cluster
   std::int32_t column_blocks = 0;
+  std::int32_t second_block = 0;  // of a pair: column blocks from here on are those of its second member
   Exl3Codebook codebook = Exl3Codebook::mul1;
 };
 
 // Hadamard blocks of a slice that product_uses.cuh rotates, and uses of one launch.
 inline constexpr int use_blocks_max = 24, uses_max = 12;
 inline constexpr int use_rows_bytes_max = exl3_use_rows_max * (use_blocks_max * exl3_block + 32) * 2;
+
+// Rows that a block takes of uses in sorted order.
+inline constexpr int sorted_rows_most = 8;
 
 // What a product kernel has room for when it rotates rows itself.
 inline constexpr int rotation_rows_max = 4;
@@ -69,6 +74,7 @@ struct ProductPart {
   std::int32_t rows = 0;
   std::int32_t row = 0;                      // the first one's number among those of its member
   const std::int32_t* use_of_row = nullptr;  // where the rows are uses: which, in shared memory
+  std::int32_t member = 0;                   // or table
 };
 
 cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);

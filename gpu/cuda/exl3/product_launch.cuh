@@ -8,6 +8,7 @@
 #include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/product_expert.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
+#include "gpu/cuda/exl3/product_sorted.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
 #include "gpu/cuda/exl3/row_map.hpp"
@@ -51,6 +52,15 @@ cudaError_t launch_uses(cudaStream_t stream, LaunchShape shape, const ProductJob
   shape.threads = 64 * chains;
   shape.shared_bytes = sizeof(UsesMemory<chains>) + rows * sizeof(__half);
   return launch_with_memory(stream, shape, product_uses_kernel<bits, chains>, job);
+}
+
+template <int bits>
+cudaError_t launch_sorted(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  constexpr int chains = exl3_group_chains;
+  static_assert(sizeof(SortedMemory<chains>) <= block_memory_max);
+  shape.threads = 64 * chains;
+  shape.shared_bytes = sizeof(SortedMemory<chains>);
+  return launch_with_memory(stream, shape, product_sorted_kernel<bits, chains>, job);
 }
 
 template <int bits, Exl3Codebook codebook, int input_warps>
@@ -129,6 +139,7 @@ cudaError_t launch_walks(cudaStream_t stream, LaunchShape shape, const ProductJo
 // MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
 template <int bits>
 cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
+  if (job.uses.ids != nullptr && job.rotated.values != nullptr) return launch_sorted<bits>(stream, shape, job);
   if (job.uses.ids != nullptr) return launch_uses<bits>(stream, shape, job);
   if (job.groups != nullptr && job.rotated.order == Exl3Order::steps) return launch_walks<bits>(stream, shape, job);
   if (job.block_rows > 0) return launch_chunk_of_bits<bits>(stream, shape, job);

@@ -13,6 +13,7 @@
 #include "gpu/cuda/exl3/hadamard.cuh"
 #include "gpu/cuda/exl3/lane_stream.cuh"
 #include "gpu/cuda/exl3/product.hpp"
+#include "gpu/cuda/exl3/use_order.cuh"
 
 namespace tandem::gpu::cuda {
 
@@ -51,14 +52,15 @@ __device__ __forceinline__ ProductPart part_of(const ProductJob& job, int index,
     const Exl3Matrix& matrix = job.members[index].matrix;
     const std::int32_t row = static_cast<std::int32_t>(blockIdx.z) * exl3_rows_max;
     const std::int32_t first = index * job.rows_most + row;
-    return {matrix.words, matrix.svh, matrix.bias, first, job.rows_most - row, row};
+    return {matrix.words, matrix.svh, matrix.bias, first, job.rows_most - row, row, nullptr, index};
   }
   const Exl3Group group = job.groups[index];
   if (group.rows < job.rows_least || group.rows > job.rows_most) return {};
   const Exl3Matrix& matrix = job.tables[blockIdx.z][group.matrix];
   if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
   const std::int32_t first = static_cast<std::int32_t>(blockIdx.z) * job.table_rows + group.first;
-  return {matrix.words, matrix.svh, matrix.bias, first, group.rows, 0};
+  const auto table = static_cast<std::int32_t>(blockIdx.z);
+  return {matrix.words, matrix.svh, matrix.bias, first, group.rows, 0, nullptr, table};
 }
 
 // The rows of a part that one block can take.
@@ -72,11 +74,10 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
                                               const float (&v)[4]) {
   if (part.use_of_row != nullptr) {
     store_four(job.y[blockIdx.z], part.use_of_row[row], column, v);
-  } else if (job.groups == nullptr) {
-    store_four(job.members[blockIdx.y].y, part.row + row, column, v);
+  } else if (job.tables[0] == nullptr) {
+    store_four(job.members[part.member].y, part.row + row, column, v);
   } else {
-    const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
-    store_four(job.y[blockIdx.z], first + row, column, v);
+    store_four(job.y[part.member], part.first - part.member * job.table_rows + row, column, v);
   }
 }
 
@@ -93,7 +94,12 @@ __device__ __forceinline__ Place place_of_slice(const ProductJob& job) {
 
 __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
   Place place = place_of_slice(job);
-  place.part = first_rows_of(part_of(job, static_cast<int>(blockIdx.y), bits, codebook), exl3_rows_max);
+  int index = static_cast<int>(blockIdx.y);
+  if (job.second_block > 0 && place.block >= job.second_block) {
+    place.block -= job.second_block;
+    index = 1;
+  }
+  place.part = first_rows_of(part_of(job, index, bits, codebook), exl3_rows_max);
   return place;
 }
 

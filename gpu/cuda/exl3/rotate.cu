@@ -218,17 +218,29 @@ cudaError_t launch(cudaStream_t stream, const RotateJob& job) {
 
 }  // namespace
 
-cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated) {
+namespace {
+
+cudaError_t rotate_members(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated, int slices) {
   if (set.count < 1 || set.count > exl3_members_max || rows < 1) return cudaErrorInvalidValue;
   const Exl3Shape& shape = set.members[0].matrix.shape;
   RotateJob job;
   std::copy_n(set.members, set.count, job.members);
   job.rotated = rotated;
   job.inputs = shape.inputs;
-  job.slices = exl3_split_of_set(shape, set.count).slices;
+  job.slices = slices;
   job.rows = rows;
   job.parts = set.count;
   return launch(stream, job);
+}
+
+}  // namespace
+
+cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated) {
+  return rotate_members(stream, set, rows, rotated, exl3_split_of_set(set.members[0].matrix.shape, set.count).slices);
+}
+
+cudaError_t exl3_rotate_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated) {
+  return rotate_members(stream, set, rows, rotated, exl3_split_single(set.members[0].matrix.shape).slices);
 }
 
 cudaError_t exl3_rotate(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, int rows,

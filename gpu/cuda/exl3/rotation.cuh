@@ -48,20 +48,40 @@ class SliceRotation {
     }
   }
 
+  // Brings the values: load(row, column, v) gives columns column .. column + 3 of a row of the slice.
+  template <class Load>
+  __device__ __forceinline__ void load_values(const Load& load, const Slice& slice) {
+#pragma unroll
+    for (int i = 0; i < rotation_blocks_a_warp; ++i) {
+      const int task = task_of(i);
+      if (task < slice.rows * slice.blocks) load(task / slice.blocks, column_of(task, slice), v_[i]);
+    }
+  }
+
   // Row r of the slice goes to out + r * stride. `largest` [rows] is shared memory, all zero; undo [rows] is an output.
   __device__ __forceinline__ void run(const Exl3Rows& x, const Slice& slice, __half* out, int stride,
                                       std::uint32_t* largest, float* undo, Exl3Order order = Exl3Order::lanes) {
-    float v[rotation_blocks_a_warp][4];
+    load_values([&](int row, int column, float(&v)[4]) { load_four(x, slice.source + row, column, v); }, slice);
+    run(slice, out, stride, {largest, undo}, order);
+  }
+
+  // The same from what load_values and load_suh have brought.
+  struct Scales {
+    std::uint32_t* largest;
+    float* undo;
+  };
+  __device__ __forceinline__ void run(const Slice& slice, __half* out, int stride, const Scales& scales,
+                                      Exl3Order order = Exl3Order::lanes) {
 #pragma unroll
     for (int i = 0; i < rotation_blocks_a_warp; ++i) {
       const int task = task_of(i);
       if (task >= slice.rows * slice.blocks) break;
-      transform(x, slice, task, suh_[i], v[i]);
+      transform(suh_[i], v_[i]);
       std::uint32_t mine = 0;
 #pragma unroll
-      for (const float value : v[i]) mine = max(mine, __float_as_uint(value) & 0x7fffffffu);
+      for (const float value : v_[i]) mine = max(mine, __float_as_uint(value) & 0x7fffffffu);
       mine = __reduce_max_sync(0xffffffffu, mine);
-      if (threadIdx.x % 32 == 0) atomicMax(largest + task / slice.blocks, mine);
+      if (threadIdx.x % 32 == 0) atomicMax(scales.largest + task / slice.blocks, mine);
     }
     __syncthreads();
 #pragma unroll
@@ -69,10 +89,10 @@ class SliceRotation {
       const int task = task_of(i);
       if (task >= slice.rows * slice.blocks) break;
       const int row = task / slice.blocks, input = task % slice.blocks * exl3_block + 4 * (threadIdx.x % 32);
-      store_rotated(out + static_cast<std::int64_t>(row) * stride, input, v[i],
-                    power_of_two(scale_exponent(largest[row])), order);
+      store_rotated(out + static_cast<std::int64_t>(row) * stride, input, v_[i],
+                    power_of_two(scale_exponent(scales.largest[row])), order);
     }
-    if (threadIdx.x < slice.rows) undo[threadIdx.x] = power_of_two(-scale_exponent(largest[threadIdx.x]));
+    if (threadIdx.x < slice.rows) scales.undo[threadIdx.x] = power_of_two(-scale_exponent(scales.largest[threadIdx.x]));
   }
 
  private:
@@ -82,10 +102,8 @@ class SliceRotation {
   static __device__ __forceinline__ int column_of(int task, const Slice& slice) {
     return (slice.first_block + task % slice.blocks) * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
   }
-  static __device__ __forceinline__ void transform(const Exl3Rows& x, const Slice& slice, int task, uint2 suh,
-                                                   float (&v)[4]) {
+  static __device__ __forceinline__ void transform(uint2 suh, float (&v)[4]) {
     float scale[4];
-    load_four(x, slice.source + task / slice.blocks, column_of(task, slice), v);
     scale_values(suh, scale);
 #pragma unroll
     for (int j = 0; j < 4; ++j) v[j] *= scale[j];
@@ -95,6 +113,7 @@ class SliceRotation {
   }
 
   uint2 suh_[rotation_blocks_a_warp];
+  float v_[rotation_blocks_a_warp][4];
 };
 
 }  // namespace tandem::gpu::cuda

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_six_row_step_has_at_most_four_hundred_nodes_more_than_one
   const emulation::DryRun dry;
   const auto shard = full_size_shard();
   const std::int64_t six = nodes_of_steps(*shard, 6, 8);
-  BOOST_TEST(six <= 1400);  // experts of six rows are planned, gated and rotated by kernels of their own
+  BOOST_TEST(six <= 1400);  // rows of more than a few are rotated by kernels of their own
   BOOST_TEST_MESSAGE("nodes at six rows: " << six << "; host " << micros_of_step(*shard, 6) << " us a step");
 }
 
