@@ -33,24 +33,38 @@ __device__ bool has_candidate(const IndexSource& row, int first, int block_size)
   return has;
 }
 
+// The score of this lane's key of the group whose tiles begin at `tiles`; a tile at `visible` is none. The same tiles
+// in all lanes.
+__device__ float score_tiles_of(const IndexSource& row, const QueryHeads& queries, const int (&tiles)[group_tiles],
+                                int visible) {
+  KeyCodes codes[group_tiles];  // asked for together: a warp waits once
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) codes[t] = load_codes(row, tiles[t], visible);
+  float lanes_of_key[group_tiles][2] = {};
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) {
+    if (tiles[t] < visible) add_heads(queries, decode_keys(codes[t]), lanes_of_key[t]);
+  }
+  return add_lanes(lanes_of_key);
+}
+
 __global__ void __launch_bounds__(row_warps* warp_size, 4) score_row_kernel(IndexWork work, int warp_keys) {
   begin_dependent();
   const IndexSource& row = work.rows[blockIdx.y];
-  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, visible = row.visible;
   const int begin = (static_cast<int>(blockIdx.x) * row_warps + warp) * warp_keys;
-  const int end = begin + warp_keys < row.visible ? begin + warp_keys : row.visible;
+  const int end = begin + warp_keys < visible ? begin + warp_keys : visible;
   if (begin >= end) return;
   QueryHeads queries;
   if (!row.takes_all) load_queries(work, row.row, queries);
   for (int first = begin; first < end; first += group_keys) {
-    float lanes_of_key[group_tiles][2] = {};
+    int tiles[group_tiles];
 #pragma unroll
     for (int t = 0; t < group_tiles; ++t) {
       const int keys = first + t * tile_keys;
-      if (row.takes_all || !has_candidate(row, keys, work.block_size)) continue;
-      add_heads(queries, decode_keys(load_codes(row, keys, row.visible)), lanes_of_key[t]);
+      tiles[t] = !row.takes_all && has_candidate(row, keys, work.block_size) ? keys : visible;
     }
-    store_score(work, row, first + own_key(), add_lanes(lanes_of_key));
+    store_score(work, row, first + own_key(), score_tiles_of(row, queries, tiles, visible));
   }
 }
 
@@ -58,21 +72,24 @@ __global__ void __launch_bounds__(row_warps* warp_size, 4) score_row_kernel(Inde
 
 constexpr int word_keys = 32 * tile_keys;  // of half a mask word
 
-// Scores up to four blocks of `left`, whose bit 0 is the block of entry `first`, and takes them out of it.
-__device__ void score_blocks_of(const IndexSource& row, const QueryHeads& queries, int first, unsigned& left) {
-  float lanes_of_key[group_tiles][2] = {};
-  int own = row.visible;
-#pragma unroll
-  for (int t = 0; t < group_tiles; ++t) {
-    if (left == 0) break;
-    const int keys = first + tile_keys * (__ffs(static_cast<int>(left)) - 1);
+// The candidate blocks from entry `first` on, before `end`.
+struct CandidateBlocks {
+  const std::uint32_t* words;
+  int first, end;
+  std::uint32_t left;
+
+  // The first entry of the next block; `end` or more behind the last one.
+  __device__ int next() {
+    while (left == 0) {
+      first += word_keys;
+      if (first >= end) return end;
+      left = words[first / word_keys];
+    }
+    const int block = first + tile_keys * (__ffs(static_cast<int>(left)) - 1);
     left &= left - 1;
-    if (own_key() / tile_keys == t) own = keys + own_key() % tile_keys;
-    add_heads(queries, decode_keys(load_codes(row, keys, row.visible)), lanes_of_key[t]);
+    return block;
   }
-  const float score = add_lanes(lanes_of_key);
-  if (own < row.visible) row.scores[own] = score;
-}
+};
 
 __global__ void __launch_bounds__(row_warps* warp_size, 4) score_candidates_kernel(IndexWork work, int warp_keys) {
   begin_dependent();
@@ -85,15 +102,21 @@ __global__ void __launch_bounds__(row_warps* warp_size, 4) score_candidates_kern
     for (int entry = begin + lane; entry < end; entry += warp_size) store_score(work, row, entry, 0);
     return;
   }
+  for (int entry = begin + lane; entry < end; entry += warp_size) row.scores[entry] = -CUDART_INF_F;
   QueryHeads queries;
   load_queries(work, row.row, queries);
-  for (int first = begin; first < end; first += word_keys) {
-    for (int entry = first + lane; entry < first + word_keys && entry < end; entry += warp_size) {
-      row.scores[entry] = -CUDART_INF_F;
-    }
-    __syncwarp();  // scores come after what they replace
-    unsigned left = reinterpret_cast<const std::uint32_t*>(row.candidates)[first / word_keys];
-    while (left != 0) score_blocks_of(row, queries, first, left);
+  __syncwarp();  // scores come after what they replace
+  const auto* words = reinterpret_cast<const std::uint32_t*>(row.candidates);
+  CandidateBlocks blocks_left{words, begin, end, words[begin / word_keys]};
+  int tiles[group_tiles] = {blocks_left.next()};
+  for (; tiles[0] < end; tiles[0] = blocks_left.next()) {
+#pragma unroll
+    for (int t = 1; t < group_tiles; ++t) tiles[t] = blocks_left.next();
+    const float score = score_tiles_of(row, queries, tiles, end);
+    int own = end;
+#pragma unroll
+    for (int t = 0; t < group_tiles; ++t) own = own_key() / tile_keys == t ? tiles[t] + own_key() % tile_keys : own;
+    if (own < end) row.scores[own] = score;
   }
 }
 
