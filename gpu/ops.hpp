@@ -72,6 +72,9 @@ struct AttentionCall {
   // the value product when true (reference rounding); out rounded to bf16 when true.
   bool bf16 = true;
   Tensor out;
+  // The linear that made q, if it is the operation right in front of this one and all keys were written before it: a
+  // backend may then read them while it runs.
+  const Linear* behind = nullptr;
 };
 
 // One row of the indexer: scores I(p, j) = sum_h w_h * relu(iq_h . ik_j), j < visible; the best `topk` of them.
@@ -287,6 +290,9 @@ class Ops {
   virtual void route(const Tensor& x, const Linear& gate, const float* bias, double temperature, double scaling,
                      Routing out) = 0;
   virtual void moe(const MoeCall& call) = 0;
+  // Begins what moe(call) does without the routing, which is not looked at yet: the shared expert, beside what follows.
+  // The next moe() is that call.
+  virtual void begin_moe(const MoeCall&) {}
 
   // S_s += sigmoid(copysign(sqrt(max(|z|, 1e-6)), z)) * value, z from the keys in kv [T, (C+1)*D]; rows with keep[t] ==
   // 0 unchanged.

@@ -42,7 +42,8 @@ struct AttendCall {
   // place for its scores.
   RowAngles angles;
   std::int64_t keys_most;
-  Tensor scores;  // [T * heads, keys_most]
+  Tensor scores;      // [T * heads, keys_most]
+  bool begins_early;  // for few rows: all keys were there before the kernel in front began
 };
 
 inline constexpr int attention_dim_max = 512;

@@ -3,14 +3,18 @@
 //   scores   s_t = (q . k_t) d^-0.5                               16 keys and 16 heads a block
 //   values   softmax over the scores, then o = sum_t bf16(p_t) k_t / (..)   8 heads and 32 channels a block
 //
-// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 768 keys a row.
+// Shapes   q, out [T, heads * 512]; window records W8, entries N4 or W8; up to 640 keys a row.
 // Work     a warp scores 8 keys in one of the two chains of a dot product. Every block of values repeats the softmax of
 //          its heads, a warp a head, and adds 8 channels a warp.
 // Order    attention_tile.cuh.
 // Bytes    a key's record twice in blocks of scores, a slice of it four times in blocks of values, from the
 //          second-level cache.
 // Limit    loads in a row (row, entry, page, record) and the chain over 40 matrix instructions a channel: latency.
+// Start    where all keys are older than the kernel in front (begins_early), scores read them while it runs; values
+// read
+//          their slices while the scores are made. Both have angles before they wait.
 #include "gpu/cuda/attention_kernels.hpp"
+#include "gpu/cuda/attention_query.cuh"
 #include "gpu/cuda/attention_tile.cuh"
 #include "gpu/cuda/dependent.cuh"
 
@@ -18,7 +22,7 @@ namespace tandem::gpu::cuda {
 namespace {
 
 constexpr std::int64_t heads_most = 1024;  // rows * heads: with more, one block a row fills the device
-constexpr int tiles_most = 12;             // of 64 keys
+constexpr int tiles_most = 10;             // of 64 keys
 constexpr int threads = 256;
 
 // Positions and slots fit 32 bits, whose remainder is far cheaper.
@@ -66,21 +70,29 @@ __device__ void add_chain(const ScoreShared& shared, int eight, int chain, float
 }
 
 __global__ void __launch_bounds__(threads, 4) score_keys_kernel(AttendCall call, float scale) {
-  // The next kernel may start when all before this one have ended: it reads what they wrote before it waits itself.
-  wait_for_earlier_kernels();
+  const int first_head = static_cast<int>(blockIdx.z) * matrix_heads;
+  const KeySource keys = call.rows[blockIdx.x];
+  const QueryPart<threads> queries(call, first_head);
+  // The next kernel may start when all that wrote keys have ended: it reads those before it waits itself.
+  if (!call.begins_early) wait_for_earlier_kernels();
   let_next_kernel_start();
   __shared__ ScoreShared shared;
-  const KeySource keys = call.rows[blockIdx.x];
   const KeyFormats formats{call.window_format, call.entry_format};
-  const int first_head = static_cast<int>(blockIdx.z) * matrix_heads;
-  load_queries<matrix_heads>(call, first_head, shared.queries);  // while the row is on its way
+  if (!call.begins_early) queries.load(shared.queries);
   const std::int64_t total = count_keys(keys, shared.selected), first = blockIdx.y * std::int64_t{score_keys};
-  if (first >= total) return;
+  if (first >= total) {
+    if (call.begins_early) wait_for_earlier_kernels();
+    return;
+  }
   const int count = static_cast<int>(total - first < score_keys ? total - first : score_keys);
   if (static_cast<int>(threadIdx.x) < count) shared.places[threadIdx.x] = record_of(keys, formats, first + threadIdx.x);
   __syncthreads();
   const int in_window = static_cast<int>(max(std::int64_t{0}, min(keys.window_count - first, std::int64_t{count})));
   decode_slabs<score_keys, 2>(shared.places, formats, in_window, count, shared.keys);
+  if (call.begins_early) {
+    wait_for_earlier_kernels();
+    queries.load(shared.queries);
+  }
   __syncthreads();
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
   const int eight = warp / 2 % 2, chain = warp % 2;
@@ -107,7 +119,7 @@ constexpr int value_heads = 8;      // of a block: half a matrix tile, so that a
 constexpr int slice_channels = 32;  // of a block: 8 for each of its adding warps
 constexpr int slice_row = slice_channels * 2;
 constexpr int adding_warps = slice_channels / 8;
-constexpr int keys_of_thread = tiles_most * key_block / threads;
+constexpr int keys_of_thread = (tiles_most * key_block + threads - 1) / threads;
 
 struct ValueShared {
   float keep[tiles_most][value_heads];  // factor of the sums before the tile
@@ -193,16 +205,28 @@ __device__ void load_slices(const KeySource& keys, const KeyFormats& formats, in
 // A head's scores: of every tile keys 2 l and 2 l + 1 in lane l. Those behind the last key are anything.
 using HeadScores = float2[tiles_most];
 
+// Numbers in the order of the floats, and back.
+__device__ unsigned in_order(float value) {
+  const unsigned bits = __float_as_uint(value);
+  return bits ^ (bits >> 31 != 0 ? 0xFFFFFFFFU : 0x80000000U);
+}
+__device__ float from_order(unsigned bits) {
+  return __uint_as_float(bits ^ (bits >> 31 != 0 ? 0x80000000U : 0xFFFFFFFFU));
+}
+
+// Places behind the last tile repeat it.
 __device__ void load_scores(const AttendCall& call, int head, HeadScores& scores) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const float* from = row_of(call.scores, blockIdx.x * std::int64_t{call.heads} + head);
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
-    if (b * key_block < call.keys_most) scores[b] = reinterpret_cast<const float2*>(from + b * key_block)[lane];
+    const auto first = min(std::int64_t{b} * key_block, call.keys_most - key_block);
+    scores[b] = reinterpret_cast<const float2*>(from + first)[lane];
   }
 }
 
-// The largest score of each tile and those before it, in the tile's lane.
+// The largest score of each tile and those before it, in the tile's lane. No branches: what is done for one tile goes
+// on beside the others.
 __device__ float running_maxima(const HeadScores& scores, int total) {
   static_assert(tiles_most <= warp_size / 2);
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -210,15 +234,15 @@ __device__ float running_maxima(const HeadScores& scores, int total) {
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
     const int t = b * key_block + 2 * lane;
-    if (b * key_block >= total) continue;
-    float own = t < total ? fmaxf(-FLT_MAX, scores[b].x) : -FLT_MAX;
-    if (t + 1 < total) own = fmaxf(own, scores[b].y);
-    for (int step = warp_size / 2; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(full_warp, own, step));
-    if (lane == b) most = own;
+    const float low = fmaxf(-FLT_MAX, t < total ? scores[b].x : -FLT_MAX);
+    const float own = fmaxf(low, t + 1 < total ? scores[b].y : -FLT_MAX);
+    const float tile = from_order(__reduce_max_sync(full_warp, in_order(own)));
+    most = lane == b ? tile : most;
   }
+#pragma unroll
   for (int step = 1; step < tiles_most; step *= 2) {
     const float before = __shfl_up_sync(full_warp, most, step);
-    if (lane >= step) most = fmaxf(most, before);
+    most = lane >= step ? fmaxf(most, before) : most;
   }
   return most;
 }
@@ -233,34 +257,33 @@ __device__ float add_tile(float own) {
 }
 
 // One head's scores become weights [tile][8 heads][64 keys], as slabs. A tile needs the maxima before it and nothing
-// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile.
-__device__ void soften(HeadScores& scores, int total, float sink, int head, ValueShared& shared,
-                       unsigned char* weights) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, tiles = (total + key_block - 1) / key_block;
+// else of the others, so all tiles are softened side by side; only the sum of their sums goes from tile to tile. Tiles
+// behind the last key weigh nothing: their factor is 1 and their sum 0.
+__device__ void soften(const HeadScores& scores, const AttendCall& call, int total, float sink, int head,
+                       ValueShared& shared, unsigned char* weights) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const float most = running_maxima(scores, total);
   const float before = __shfl_up_sync(full_warp, most, 1);
   const float keep = weight_of(lane == 0 ? -FLT_MAX : before, most);
-  if (lane < tiles) shared.keep[lane][head] = keep;
-  float sum = 0;
+  if (lane < tiles_most) shared.keep[lane][head] = keep;
+  auto* to = reinterpret_cast<unsigned*>(weights + slab_place(value_heads, head, lane / 4)) + lane % 4;
+  float sums[tiles_most];
 #pragma unroll
   for (int b = 0; b < tiles_most; ++b) {
-    if (b >= tiles) continue;
     const int t = b * key_block + 2 * lane;
     const float highest = __shfl_sync(full_warp, most, b);
     const float low = t < total ? weight_of(scores[b].x, highest) : 0.0F;
     const float high = t + 1 < total ? weight_of(scores[b].y, highest) : 0.0F;
-    const float all = add_tile(low + high);
-    if (lane == b) sum = all;
-    auto* to =
-        reinterpret_cast<unsigned*>(weights + b * value_heads * slab_row + slab_place(value_heads, head, lane / 4));
-    to[lane % 4] = packed(round_to_bf16(low), round_to_bf16(high));
+    sums[b] = add_tile(low + high);
+    if (b * key_block < call.keys_most) {
+      to[b * value_heads * slab_row / 4] = packed(round_to_bf16(low), round_to_bf16(high));
+    }
   }
-  float sum_of_all = 0;
-  for (int b = 0; b < tiles; ++b) {
-    sum_of_all = sum_of_all * __shfl_sync(full_warp, keep, b) + __shfl_sync(full_warp, sum, b);
-  }
-  const float last = __shfl_sync(full_warp, most, tiles > 0 ? tiles - 1 : 0);
-  if (lane == 0) shared.factor[head] = end_factor(sum_of_all, sink, last);
+  float sum = 0;
+#pragma unroll
+  for (int b = 0; b < tiles_most; ++b) sum = sum * __shfl_sync(full_warp, keep, b) + sums[b];
+  const float last = __shfl_sync(full_warp, most, tiles_most - 1);
+  if (lane == 0) shared.factor[head] = end_factor(sum, sink, last);
 }
 
 // Adds the values of all tiles to 8 heads and the warp's 8 channels; the other half of the matrix repeats the heads.
@@ -295,21 +318,22 @@ __global__ void __launch_bounds__(threads) add_values_kernel(AttendCall call) {
   unsigned char *slices = memory, *weights = memory + call.keys_most * slice_row;
   const KeySource keys = call.rows[blockIdx.x];
   const int total = static_cast<int>(count_keys(keys, shared.selected)), tiles = (total + key_block - 1) / key_block;
-  load_slices(keys, {call.window_format, call.entry_format}, total, slices);
-  wait_for_earlier_kernels();
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
   const int first_head = static_cast<int>(blockIdx.y) * value_heads, own_head = min(first_head + warp, call.heads - 1);
+  const int head = first_head + lane / 4,
+            channel = static_cast<int>(blockIdx.z) * slice_channels + warp * 8 + lane % 4 * 2;
+  const float sink = call.sink[own_head];
+  const PairAngle angle = angle_of_pair(call, channel);
+  load_slices(keys, {call.window_format, call.entry_format}, total, slices);
+  wait_for_earlier_kernels();
   HeadScores scores;
   load_scores(call, own_head, scores);
-  soften(scores, total, call.sink[own_head], warp, shared, weights);
+  soften(scores, call, total, sink, warp, shared, weights);
   __syncthreads();
   if (warp >= adding_warps) return;
   float out[4] = {};
   add_values(weights, slices, tiles, shared, out);
-  const int head = first_head + lane / 4,
-            channel = static_cast<int>(blockIdx.z) * slice_channels + warp * 8 + lane % 4 * 2;
-  if (head >= call.heads) return;
-  store_pair(call, angle_of_row(call.angles, blockIdx.x), head, channel, shared.factor[lane / 4], out[0], out[1]);
+  if (head < call.heads) store_pair(call, angle, head, channel, shared.factor[lane / 4], out[0], out[1]);
 }
 
 }  // namespace

@@ -58,6 +58,26 @@ __device__ inline float2 turned(const RowAngle& angle, int channel, float2 value
           round_to_bf16(rotated(angle, channel + 1, wide_dim, value.y, value.x, inverse))};
 }
 
+// The same with the angle of the two.
+__device__ inline float2 turned_by(bool turns, float cos, float sin, float2 value) {
+  if (!turns) return value;
+  return {round_to_bf16(value.x * cos - value.y * sin), round_to_bf16(value.x * sin + value.y * cos)};
+}
+
+// The angle by which two neighbouring channels of a result turn back.
+struct PairAngle {
+  bool turns = false;
+  float cos = 1, sin = 0;
+};
+
+__device__ inline PairAngle angle_of_pair(const AttendCall& call, int channel) {
+  if (channel >= wide_dim) return {};
+  const RowAngle angle = angle_of_row(call.angles, blockIdx.x);
+  if (!is_rotated(angle, channel, wide_dim)) return {};
+  const int at = (channel - (wide_dim - 2 * angle.pairs)) / 2;
+  return {true, angle.cos[at], -angle.sin[at]};
+}
+
 // Two channels of a query as the scores take them.
 __device__ inline unsigned query_word(const RowAngle& angle, int channel, float low, float high) {
   const float2 value = turned(angle, channel, {low, high}, false);
@@ -190,6 +210,13 @@ __device__ inline void store_pair(const AttendCall& call, const RowAngle& angle,
   const float2 result = {round_to_bf16(factor * low), round_to_bf16(factor * high)};
   float* out = row_of(call.out, blockIdx.x) + static_cast<std::int64_t>(head) * wide_dim + channel;
   *reinterpret_cast<float2*>(out) = turned(angle, channel, result, true);
+}
+
+__device__ inline void store_pair(const AttendCall& call, const PairAngle& angle, int head, int channel, float factor,
+                                  float low, float high) {
+  const float2 result = {round_to_bf16(factor * low), round_to_bf16(factor * high)};
+  float* out = row_of(call.out, blockIdx.x) + static_cast<std::int64_t>(head) * wide_dim + channel;
+  *reinterpret_cast<float2*>(out) = turned_by(angle.turns, angle.cos, angle.sin, result);
 }
 
 __device__ inline float end_factor(float total, float sink, float most) {

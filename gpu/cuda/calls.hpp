@@ -38,5 +38,6 @@ Result<void> draw_tokens(CudaContext& context, const Tensor& logits, std::span<c
 // Builds the table of an expert layer's matrices.
 void prepare_experts(CudaContext& context, MoeWeights& weights);
 void moe(CudaContext& context, const MoeCall& call);
+void begin_moe(CudaContext& context, const MoeCall& call);
 
 }  // namespace tandem::gpu::cuda

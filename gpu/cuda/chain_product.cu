@@ -123,10 +123,13 @@ struct ChainTile {
 
 // What becomes of a product, and what the last block of a group of rows does with all of them.
 struct Nothing {
+  static constexpr bool lets_late = false;
+
   __device__ float made_of(float product) const { return product; }
 };
 
 struct SplitMix {
+  static constexpr bool lets_late = false;
   MixCall call;
   unsigned* tickets;
 
@@ -139,6 +142,8 @@ struct SplitMix {
 };
 
 struct ChooseExperts {
+  // The products of experts that come next would take the place of what runs beside the router, and wait in it.
+  static constexpr bool lets_late = true;
   RouteWork work;
   unsigned* tickets;
 
@@ -168,7 +173,7 @@ __global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::thre
   const std::int64_t pieces = (call.w.k + piece - 1) / piece;
   float sum = 0;
   // Weights do not change: theirs are requested before the kernels in front have ended.
-  let_next_kernel_start();
+  if constexpr (!Then::lets_late) let_next_kernel_start();
   const bool begins = !tile.has_square();
   for (int number = 0; begins && number < stages - 1; ++number) tile.start_weights(number);
   wait_for_earlier_kernels();
@@ -185,6 +190,7 @@ __global__ void __launch_bounds__((ChainTile<format, outputs, rows, piece>::thre
     end_stage();
     if (pair < outputs * rows) sum = tile.add(number, o, r, sum);
   }
+  if constexpr (Then::lets_late) let_next_kernel_start();
   sum = add_lanes(sum);
   const std::int64_t output = tile.first_output + o, row = tile.first_row + r;
   const bool is_mine = threadIdx.x % lanes == 0 && pair < outputs * rows && row < call.x.rows;

@@ -11,8 +11,16 @@
 #include "gpu/cuda/step_graphs.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "gpu/model/workspace.hpp"
+#include "gpu/ops.hpp"
 
 namespace tandem::gpu::cuda {
+
+// Products of a shared expert that begin_moe left beside the stream for the moe() that follows.
+struct BegunShared {
+  const MoeWeights* weights = nullptr;  // null: none
+  const void* x = nullptr;
+  Tensor products;  // [slices * T, D]
+};
 
 struct CudaContext {
   CudaContext(std::unique_ptr<Stream> opened, std::size_t staging_bytes)
@@ -31,6 +39,7 @@ struct CudaContext {
   Workspace scratches[1 + Stream::sides];  // of the stream and of its sides
   Buffer all_tickets;                      // zeros between operations (last_block.cuh)
   StepGraphs graphs;
+  BegunShared begun_shared;
 
   // Intermediate tensors inside one operation: of the side that it goes to, since sides run at the same time.
   Workspace& scratch() noexcept { return scratches[1 + stream.here()]; }

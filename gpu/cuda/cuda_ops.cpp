@@ -197,6 +197,7 @@ class CudaOps final : public Ops {
     cuda::route(context_, {x, &gate, bias, temperature, scaling, out});
   }
   void moe(const MoeCall& call) override { cuda::moe(context_, call); }
+  void begin_moe(const MoeCall& call) override { cuda::begin_moe(context_, call); }
 
   void engram_gate(Tensor streams, const Tensor& kv, const EngramWeights& weights, const std::uint8_t* keep,
                    const ModelConfig& config, bool round) override {

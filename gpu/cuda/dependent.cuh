@@ -2,7 +2,8 @@
 //
 // Every kernel of a step is launched by launch_dependent: its blocks may be placed as soon as every block of the kernel
 // before has let it start, and it waits before it touches what earlier kernels write. Most do both at once, by
-// begin_dependent. No block may return without having waited: the next kernel would overtake the one before.
+// begin_dependent. One that waits before it lets the next one start promises it that all kernels but itself have ended.
+// No block may return without having waited: the next kernel would overtake the one before.
 #pragma once
 
 #include "gpu/cuda/exl3/cluster.cuh"

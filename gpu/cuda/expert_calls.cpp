@@ -1,5 +1,6 @@
 // The mixture of experts: rows in chunks of bounded scratch memory; routed experts by tiles, the shared one as linears.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "gpu/cuda/calls.hpp"
@@ -97,6 +98,16 @@ Tensor shared_products(CudaContext& context, const Layer& layer, const Tensor& x
   return products;
 }
 
+// What begin_moe left, or made now.
+Tensor take_shared_products(CudaContext& context, const Layer& layer, const Tensor& x) {
+  const BegunShared begun = std::exchange(context.begun_shared, {});
+  if (begun.weights == layer.call.weights && begun.x == x.data) return begun.products;
+  context.stream.enter_side(shared_side);
+  const Tensor products = shared_products(context, layer, x);
+  context.stream.leave_side();
+  return products;
+}
+
 void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std::int64_t rows) {
   const Workspace::Scope scope(context.scratch());
   context.scratch().reserve(layer.scratch.stream);
@@ -105,9 +116,7 @@ void mix_chunk(CudaContext& context, const Layer& layer, std::int64_t first, std
   const Tensor plain = call.x.slice_rows(first, rows);
   const Tensor x = linear_input(context, plain, layer.q8);
   const Tensor shared_x = layer.shared_q8 == layer.q8 ? x : linear_input(context, plain, layer.shared_q8);
-  context.stream.enter_side(shared_side);
-  const Tensor shared = shared_products(context, layer, shared_x);
-  context.stream.leave_side();
+  const Tensor shared = take_shared_products(context, layer, shared_x);
   const Tensor out = call.out.slice_rows(first, call.out.rows - first);
   routed_products(context, layer, x, routing, [&](const RoutedProducts& routed) {
     context.stream.join(shared_side);
@@ -146,6 +155,35 @@ void prepare_experts(CudaContext& context, MoeWeights& weights) {
   weights.packed = std::move(table);
 }
 
+namespace {
+
+Layer layer_of(const MoeCall& call) {
+  const ExpertShape shape = expert_shape(call);
+  Layer layer{call};
+  layer.format = call.weights->experts.front().w1.format;
+  layer.experts = static_cast<int>(shape.experts);
+  layer.slots = static_cast<int>(shape.slots);
+  layer.slices = static_cast<int>(shape.slices);
+  layer.inter = shape.inter;
+  layer.q8 = shape.q8;
+  layer.shared_q8 = shape.shared_q8;
+  layer.scratch = expert_scratch(shape, call.x.rows);
+  return layer;
+}
+
+}  // namespace
+
+// One chunk only, and rows as they are: what is left beside the stream is one list of products.
+void begin_moe(CudaContext& context, const MoeCall& call) {
+  const bool is_exl3 = call.weights->experts.front().w1.format == WeightFormat::exl3;
+  if (call.x.rows == 0 || call.x.rows > expert_chunk_rows(is_exl3) || call.weights->shared.w1.empty()) return;
+  const Layer layer = layer_of(call);
+  if (layer.shared_q8 || layer.q8) return;
+  context.stream.enter_side(shared_side);
+  context.begun_shared = {call.weights, call.x.data, shared_products(context, layer, call.x)};
+  context.stream.leave_side();
+}
+
 void moe(CudaContext& context, const MoeCall& call) {
   if (call.x.rows == 0) return;
   const ExpertWeights& expert = call.weights->experts.front();
@@ -154,18 +192,10 @@ void moe(CudaContext& context, const MoeCall& call) {
     context.stream.fail({ErrorCode::invalid_argument, "moe input", "not aligned to 16 bytes", "rows of the workspace"});
     return;
   }
-  Layer layer{call};
-  layer.format = expert.w1.format;
-  if (layer.format != WeightFormat::exl3) layer.table = find_table(context, *call.weights);
-  const ExpertShape shape = expert_shape(call);
-  layer.experts = static_cast<int>(shape.experts);
-  layer.slots = static_cast<int>(shape.slots);
-  layer.slices = static_cast<int>(shape.slices);
-  layer.inter = shape.inter;
-  layer.q8 = shape.q8;
-  layer.shared_q8 = shape.shared_q8;
-  layer.scratch = expert_scratch(shape, call.x.rows);
-  const std::int64_t chunk = expert_chunk_rows(shape.is_exl3);
+  Layer layer = layer_of(call);
+  const bool is_exl3 = layer.format == WeightFormat::exl3;
+  if (!is_exl3) layer.table = find_table(context, *call.weights);
+  const std::int64_t chunk = expert_chunk_rows(is_exl3);
   for (std::int64_t first = 0; first < call.x.rows; first += chunk) {
     mix_chunk(context, layer, first, std::min(chunk, call.x.rows - first));
   }

@@ -33,18 +33,26 @@ void linear(CudaContext& context, const Tensor& x, const Linear& weight, LinearM
   product(context, linear_input(context, x, mode.q8 && weight.is_low_precision()), weight, mode.round_output, y);
 }
 
+namespace {
+
+// Of two matrices that share no launch the second one goes beside the first, unless both are beside something.
+void two_linears(CudaContext& context, const LinearCall& first, const LinearCall& second) {
+  constexpr int side = static_cast<int>(Ops::Side::branch);
+  const bool forks = context.stream.here() < 0;
+  if (forks) context.stream.enter_side(side);
+  linear(context, second.x, *second.weight, second.mode, second.y);
+  if (forks) context.stream.leave_side();
+  linear(context, first.x, *first.weight, first.mode, first.y);
+  if (forks) context.stream.join(side);
+}
+
+}  // namespace
+
 void linears(CudaContext& context, std::span<const LinearCall> calls) {
   if (calls.empty() || calls.front().x.rows == 0) return;
   if (is_exl3_set(calls)) return exl3_linears(context, calls);
   if (exl3_pair(context, calls)) return;
-  if (calls.size() == 2 && context.stream.here() < 0) {
-    constexpr int side = static_cast<int>(Ops::Side::branch);
-    context.stream.enter_side(side);
-    linear(context, calls[1].x, *calls[1].weight, calls[1].mode, calls[1].y);
-    context.stream.leave_side();
-    linear(context, calls[0].x, *calls[0].weight, calls[0].mode, calls[0].y);
-    return context.stream.join(side);
-  }
+  if (calls.size() == 2) return two_linears(context, calls[0], calls[1]);
   for (const LinearCall& call : calls) linear(context, call.x, *call.weight, call.mode, call.y);
 }
 

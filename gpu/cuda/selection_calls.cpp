@@ -10,6 +10,7 @@
 
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/calls.hpp"
+#include "gpu/cuda/exl3/exl3.hpp"
 #include "gpu/cuda/index_kernels.hpp"
 #include "gpu/cuda/row_kernels.hpp"
 
@@ -107,6 +108,11 @@ void select_group(CudaContext& context, const IndexCall& call, std::size_t first
   if (has_published && work.visible_most > 0) context.run("index publish", publish_blocks, work);
 }
 
+// Products of a few rows let the next kernel start when all before them have ended (exl3/product.cuh).
+bool begins_early(const AttentionCall& call) {
+  return call.behind != nullptr && call.behind->format == WeightFormat::exl3 && call.q.rows <= exl3_patient_rows_max;
+}
+
 // By itself, for attention that does not do it.
 void rotate_rows(CudaContext& context, const Tensor& x, const AttendCall& work, const RowAngles& turns, bool inverse) {
   if (turns.pairs == 0) return;
@@ -135,6 +141,7 @@ void attention(CudaContext& context, const AttentionCall& call, const AttentionA
   work.keys_most = keys_most(rows);
   work.scores = {};
   work.angles = {};
+  work.begins_early = begins_early(call);
   RowAngles turns;
   if (angles != nullptr) {
     turns = {context.staging.send(angles->positions), angles->rope.cos, angles->rope.sin, angles->rope.pairs};

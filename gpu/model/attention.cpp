@@ -114,7 +114,8 @@ Result<Tensor> attend(const StepContext& step, const AttentionSite& site, const 
   const int head_dim = step.config().head_dim;
   const int heads = static_cast<int>(query.cols / head_dim);
   const Tensor out = step.workspace.f32(query.rows, query.cols);
-  attend_rotated(step, {query, rows, w.sink.data(), heads, head_dim, step.rounds(), out}, site.rope);
+  const Linear* behind = site.is_quiet ? &w.wq_b : nullptr;
+  attend_rotated(step, {query, rows, w.sink.data(), heads, head_dim, step.rounds(), out, behind}, site.rope);
 
   // (A7) Each group of heads has its own low-rank matrix; Q8 never applies to it: the reference dequantises wo_a.
   const std::int64_t group_width = step.config().group_width();
@@ -139,11 +140,13 @@ Result<Tensor> backbone_attention(const StepContext& step, int layer, const Tens
   const LayerRole& role = step.config().roles[static_cast<std::size_t>(layer)];
   const AttentionWeights& weights = step.model.weights.layers[static_cast<std::size_t>(layer)].attn;
   const std::vector<RecordRing> rings = window_rings(step, layer);
-  const AttentionSite site{weights, step.model.rope_of(role), rings};
+  const bool stores_entries = role.is_kv_source() && !entries_stored;
+  const bool is_quiet = !stores_entries && !role.is_index_source();
+  const AttentionSite site{weights, step.model.rope_of(role), rings, is_quiet};
 
   const Tensor low_rank = low_rank_query(step, site, input);
   const Tensor query = unrotated_query(step, site, low_rank);
-  if (role.is_kv_source() && !entries_stored) store_latents(step, layer, compress(step, layer, input));
+  if (stores_entries) store_latents(step, layer, compress(step, layer, input));
   if (role.is_index_source()) select_entries(step, layer, input, low_rank, selection);
   return attend(step, site, query, attention_rows(step, role, rings, selection));
 }

@@ -34,6 +34,7 @@ struct AttentionSite {
   const AttentionWeights& weights;
   RopeView rope;
   std::span<const RecordRing> rings;
+  bool is_quiet = false;  // nothing is stored or chosen between the query's product and the attention
 };
 
 // Latents of the groups that complete in this step.

@@ -15,11 +15,10 @@ std::int32_t run_end(const StepContext& step, std::int32_t first, bool image) {
 }
 
 // (M1)-(M3) Text rows select with `bias`, image rows with `bias_vl`; the bias never enters the weights.
-Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input) {
+void route_rows(const StepContext& step, const MoeWeights& weights, MoeShape shape, const Tensor& input,
+                const Routing& routing) {
   const ModelConfig& config = step.config();
   const std::int32_t rows = step.rows.rows();
-  const Routing routing{step.workspace.i32(rows, shape.experts_per_token),
-                        step.workspace.f32(rows, shape.experts_per_token)};
   const bool two_kinds = shape.image_bias && !weights.bias_vl.empty();
   RouterMargins margins(step, weights.gate, shape.experts_per_token);
   for (std::int32_t first = 0; first < rows;) {
@@ -34,7 +33,6 @@ Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape 
   margins.show();
   step.show("router_expert", routing.ids, {rows, shape.experts_per_token});
   step.show("router_weight", routing.weights, {rows, shape.experts_per_token});
-  return routing;
 }
 
 }  // namespace
@@ -42,11 +40,16 @@ Routing route_rows(const StepContext& step, const MoeWeights& weights, MoeShape 
 Result<Tensor> mixture_of_experts(const StepContext& step, const MoeWeights& weights, MoeShape shape,
                                   const Tensor& input) {
   const Numerics& numerics = step.model.numerics;
-  const Routing routing = route_rows(step, weights, shape, input);
+  const ModelConfig& config = step.config();
   const PartialLinear& down = weights.experts.front().w2;
   const auto slices = numerics.fp32_partials ? static_cast<std::int64_t>(down.slices.size()) : 1;
+  const Routing routing{step.workspace.i32(input.rows, shape.experts_per_token),
+                        step.workspace.f32(input.rows, shape.experts_per_token)};
   const Tensor out = step.workspace.f32(slices * input.rows, down.n);
-  step.ops().moe({input, routing, &weights, step.config().swiglu_limit, numerics, out});
+  const MoeCall call{input, routing, &weights, config.swiglu_limit, numerics, out};
+  step.ops().begin_moe(call);
+  route_rows(step, weights, shape, input, routing);
+  step.ops().moe(call);
   if (!numerics.fp32_partials) return out;
   return gather_partials(step, out);
 }

@@ -108,6 +108,10 @@ cudaError_t exl3_pack(cudaStream_t stream, const Exl3Shape& shape, const void* t
 cudaError_t exl3_multiply(cudaStream_t stream, const Exl3Matrix& matrix, const Exl3Rows& x, const Exl3Rows& y, int rows,
                           Exl3Rotated scratch);
 
+// With up to so many rows the kernel behind a product starts when all in front of the product have ended: it may read
+// what those wrote before it waits itself.
+inline constexpr int exl3_patient_rows_max = 16;
+
 // The same for all members of a set in one launch or two; `scratch` has room for count * rows rows. A row's bits depend
 // on the number of members too, which belongs to the model.
 cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
@@ -173,7 +177,8 @@ struct Exl3Uses {
 };
 
 // The same products as exl3_multiply_groups in one launch, for up to exl3_use_rows_max rows and 12 uses
-// (exl3_accepts_uses says): row u of y belongs to use u. Same bits.
+// (exl3_accepts_uses says): row u of y belongs to use u. Same bits. With a gate the ids must be older than the launch
+// in front of this one, as they are where that one made the gate's products: they are read before it has ended.
 inline constexpr int exl3_use_rows_max = 8;
 bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots);
 cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses,

@@ -136,7 +136,8 @@ struct ProductMemory {
   std::conditional_t<rotates, OwnRows, float> own;
 };
 
-// Gets the rows ready and says where they are. The block's weights are already on their way.
+// Gets the rows ready and says where they are. The block's weights are already on their way. The next kernel may start
+// when all before this one have ended: some read what those wrote before they wait themselves (attention_split.cu).
 template <bool rotates, class Memory>
 __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const Place& place, Memory& memory) {
   const int lane = threadIdx.x % 32, g = lane / 4, left = place.part.rows - g;
@@ -148,15 +149,15 @@ __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const P
     rotation.load_suh(member.matrix.suh, slice);
     if (threadIdx.x < rotation_rows_max) memory.own.largest[threadIdx.x] = 0;
     __syncthreads();
-    let_next_kernel_start();
     wait_for_earlier_kernels();
+    let_next_kernel_start();
     rotation.run(member.x, slice, memory.own.values, OwnRows::stride, memory.own.largest, memory.undo);
     __syncthreads();
     const __half* row = memory.own.values + (left > 0 ? g : 0) * OwnRows::stride;
     return {reinterpret_cast<const uint4*>(row) + lane % 4, OwnRows::stride / 8, left, place.first};
   } else {
-    let_next_kernel_start();
     wait_for_earlier_kernels();
+    let_next_kernel_start();
     load_undo(job, place, memory.undo);
     const __half* row =
         static_cast<const __half*>(job.rotated.values) + static_cast<std::int64_t>(place.part.first + g) * job.inputs;

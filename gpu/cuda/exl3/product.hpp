@@ -11,8 +11,8 @@
 namespace tandem::gpu::cuda {
 
 struct ProductJob {
-  // When `groups` is null blockIdx.y is the member; its rotated rows lie behind those of the members before. blockIdx.z
-  // counts pieces of exl3_rows_max rows, which share nothing.
+  // When `groups` is null blockIdx.y is the member, or of a pair the column block tells; its rotated rows lie behind
+  // those of the members before. blockIdx.z counts pieces of exl3_rows_max rows, which share nothing.
   Exl3Member members[exl3_members_max];
   // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y]; where the grid has fewer,
   // blocks of product_chunk.cuh take more than one.
@@ -74,7 +74,7 @@ struct ProductPart {
   std::int32_t rows = 0;
   std::int32_t row = 0;                      // the first one's number among those of its member
   const std::int32_t* use_of_row = nullptr;  // where the rows are uses: which, in shared memory
-  std::int32_t member = 0;                   // or table
+  std::int32_t member = 0;                   // of a set or pair
 };
 
 cudaError_t launch_product_k1(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job);

@@ -8,6 +8,9 @@
 // Order    rows are rotated as in rotation.cuh; sums are those of product.cuh, a pair of warps for each chain.
 // Bytes    inputs * outputs * K / 8 a matrix; ids, inputs and scales from the caches.
 // Limit    as product.cuh, behind three loads in a row: ids, the matrix of the table, its words.
+// Start    products of gate and up let the next kernel start at their end: until then its blocks would take the places
+//          of the shared expert's. That kernel, whose inputs they make, knows the ids already and loads words before it
+//          waits.
 #pragma once
 
 #include "gpu/cuda/exl3/product.cuh"
@@ -29,12 +32,12 @@ struct UsesMemory {
 // The uses of the matrix of use `own`, ascending, by one warp. Returns their number, 0 if `own` is not the first.
 __device__ __forceinline__ int find_uses(const Exl3Uses& uses, int own, std::int32_t* list) {
   const int lane = threadIdx.x % 32;
-  const std::int32_t id = uses.ids[own];
+  const std::int32_t id = __ldcg(uses.ids + own);
   int found = 0;
   bool is_first = true;
   for (int first = 0; first < uses.count; first += 32) {
     const int use = first + lane;
-    const bool is_same = use < uses.count && uses.ids[use] == id;
+    const bool is_same = use < uses.count && __ldcg(uses.ids + use) == id;
     const unsigned alike = __match_any_sync(0xffffffffu, is_same ? 1 : 0), same = is_same ? alike : ~alike;
     const int place = found + __popc(same & ((1u << lane) - 1u));
     if (is_same && place == 0) is_first = use == own;
@@ -127,17 +130,27 @@ __global__ void __launch_bounds__(64 * chains, 8 / chains) product_uses_kernel(c
   Memory& memory = *reinterpret_cast<Memory*>(shared_bytes);
   auto* own_rows = reinterpret_cast<__half*>(shared_bytes + sizeof(Memory));
   const int lane = threadIdx.x % 32, half = threadIdx.x / 32 % 2, pair = threadIdx.x / 64;
-  let_next_kernel_start();
-  wait_for_earlier_kernels();
   const int own = static_cast<int>(blockIdx.y);
-  const Exl3Matrix matrix = job.tables[blockIdx.z][job.uses.ids[own]];
-  if (threadIdx.x < 32) {
-    const int rows = find_uses(job.uses, own, memory.use_of_row);
-    if (threadIdx.x == 0) memory.rows = rows;
-  }
+  const bool is_alone = job.uses.count == job.uses.slots, waits_late = job.uses.x.data == nullptr;
   if (threadIdx.x < exl3_use_rows_max) memory.largest[threadIdx.x] = 0;
+  if (is_alone && threadIdx.x == 0) {
+    memory.use_of_row[0] = own;
+    memory.rows = 1;
+  }
   __syncthreads();
-  if (memory.rows == 0 || matrix.shape.bits != bits || matrix.shape.codebook != Exl3Codebook::mul1) return;
+  if (!waits_late) wait_for_earlier_kernels();
+  const Exl3Matrix matrix = job.tables[blockIdx.z][__ldcg(job.uses.ids + own)];
+  if (!is_alone) {
+    if (threadIdx.x < 32) {
+      const int rows = find_uses(job.uses, own, memory.use_of_row);
+      if (threadIdx.x == 0) memory.rows = rows;
+    }
+    __syncthreads();
+  }
+  if (memory.rows == 0 || matrix.shape.bits != bits || matrix.shape.codebook != Exl3Codebook::mul1) {
+    if (waits_late) wait_for_earlier_kernels();
+    return;
+  }
   Place place = place_of_slice(job);
   place.part = {matrix.words, matrix.svh, matrix.bias, 0, memory.rows, 0, memory.use_of_row};
   if (job.slices > 1) cluster_arrive();
@@ -149,6 +162,10 @@ __global__ void __launch_bounds__(64 * chains, 8 / chains) product_uses_kernel(c
   constexpr int groups_a_block = exl3_block / exl3_group;
   const UseRotation<2 * chains> rotation(
       matrix.suh, {place.first / groups_a_block, (place.end - place.first) / groups_a_block, 1, 0});
+  if (waits_late) {
+    let_next_kernel_start();
+    wait_for_earlier_kernels();
+  }
   for (int row = 0; row < memory.rows; ++row) {
     rotation.run(job.uses, memory.use_of_row[row], own_rows + row * job.row_stride, memory.largest + row,
                  memory.undo + row);
@@ -158,6 +175,7 @@ __global__ void __launch_bounds__(64 * chains, 8 / chains) product_uses_kernel(c
   const __half* row = own_rows + (left > 0 ? g : 0) * job.row_stride;
   const RowPieces rows{reinterpret_cast<const uint4*>(row) + lane % 4, job.row_stride / 8, left, place.first};
   sum_chains<bits, Exl3Codebook::mul1, 1, chains, chains>(place, words, rows, first, memory.planes);
+  if (!waits_late) let_next_kernel_start();
   __syncthreads();
   finish_block(job, place, {memory.planes, chains, plane_size<1>, memory.undo, memory.inbox}, svh);
 }

@@ -194,6 +194,10 @@ void __stcs(T* to, T value) {
   *to = value;
 }
 template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <class T>
 T atomicAdd(T* at, T value) {
   return std::exchange(*at, *at + value);
 }
