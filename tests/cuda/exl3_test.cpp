@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "gpu/numeric/bf16.hpp"
 #include "tests/cuda/device_fixture.hpp"
+#include "tests/cuda/random_exl3.hpp"
 
 using namespace tandem::gpu;
 using namespace tandem::gpu::test;
@@ -15,28 +15,8 @@ namespace {
 // Rotated activations are rounded to FP16 (2^-12 relative each); the rest is FP32 on both sides.
 constexpr double tolerance = 1e-3;
 
-Linear random_exl3(Random& random, int bits, std::int64_t n, std::int64_t k) {
-  Linear weight;
-  weight.format = WeightFormat::exl3;
-  weight.n = n;
-  weight.k = k;
-  weight.exl3.bits = static_cast<std::uint8_t>(bits);
-  const std::int64_t inputs = exl3::padded_side(k), outputs = exl3::padded_side(n);
-  weight.codes = Buffer::host(static_cast<std::size_t>(inputs * outputs * bits / 8));
-  const auto codes = random.bytes(static_cast<std::int64_t>(weight.codes.bytes));
-  std::copy(codes.begin(), codes.end(), weight.codes.as<std::uint8_t>());
-  weight.scales = Buffer::host(static_cast<std::size_t>(2 * (inputs + outputs)));
-  auto* scales = weight.scales.as<std::uint16_t>();
-  for (const float value : random.floats(inputs)) *scales++ = float_to_f16(value > 0 ? 1.0F + 0.1F * value : -1.0F);
-  for (const float value : random.floats(outputs)) *scales++ = float_to_f16(0.05F * value);
-  return weight;
-}
-
 Linear prepared(const Linear& weight) {
-  Linear copy = weight;
-  copy.codes = copy_of(weight.codes);
-  backends().cuda->prepare(copy);
-  return placed(copy);
+  return placed_exl3(weight);
 }
 
 double relative_l2(const Floats& found, const Floats& expected) {
@@ -94,21 +74,28 @@ BOOST_AUTO_TEST_CASE(a_row_does_not_depend_on_the_rows_beside_it) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(two_matrices_of_one_input_have_the_bits_of_each_alone) {
+BOOST_AUTO_TEST_CASE(two_linears_of_one_input_have_the_bits_that_each_has_alone) {
   if (!has_device()) return;
   Random random(54);
-  const Linear wide = prepared(random_exl3(random, 5, 384, 512)), narrow = prepared(random_exl3(random, 5, 128, 512));
-  const Floats x = random.activations(17 * 512);
-  const DeviceMatrix input(x, 17);
-  for (const std::int64_t rows : {1, 2, 6, 16, 17}) {
-    const Tensor some = input.tensor().slice_rows(0, rows);
-    const DeviceMatrix first(rows, 384), second(rows, 128), first_alone(rows, 384), second_alone(rows, 128);
-    const LinearCall calls[] = {{some, &wide, {false, true}, first}, {some, &narrow, {false, true}, second}};
-    backends().cuda->linears(calls);
-    backends().cuda->linear(some, wide, {false, true}, first_alone);
-    backends().cuda->linear(some, narrow, {false, true}, second_alone);
-    check_same("first of a pair", first_alone.floats(), first.floats());
-    check_same("second of a pair", second_alone.floats(), second.floats());
+  struct Pair {
+    std::int64_t k, first, second;
+    int first_bits, second_bits;
+  };
+  for (const Pair& pair :
+       {Pair{5120, 1280, 512, 5, 5}, {5120, 512, 1280, 5, 5}, {384, 256, 128, 3, 3}, {384, 256, 128, 3, 4}}) {
+    const Linear first = prepared(random_exl3(random, pair.first_bits, pair.first, pair.k));
+    const Linear second = prepared(random_exl3(random, pair.second_bits, pair.second, pair.k));
+    for (const std::int64_t rows : {1, 2, 6, 16, 17}) {
+      const DeviceMatrix x(random.activations(rows * pair.k), rows);
+      const DeviceMatrix a(rows, pair.first), b(rows, pair.second), joint_a(rows, pair.first),
+          joint_b(rows, pair.second);
+      backends().cuda->linear(x, first, {false, true}, a);
+      backends().cuda->linear(x, second, {false, false}, b);
+      const LinearCall calls[] = {{x, &first, {false, true}, joint_a}, {x, &second, {false, false}, joint_b}};
+      backends().cuda->linears(calls);
+      check_same("first of two", a.floats(), joint_a.floats());
+      check_same("second of two", b.floats(), joint_b.floats());
+    }
   }
 }
 

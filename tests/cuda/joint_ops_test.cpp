@@ -5,6 +5,7 @@
 
 #include "gpu/rope_table.hpp"
 #include "tests/cuda/device_fixture.hpp"
+#include "tests/cuda/random_exl3.hpp"
 
 using namespace tandem::gpu;
 using namespace tandem::gpu::test;
@@ -182,6 +183,38 @@ void check_rotated_attention(RecordFormat format, std::int64_t rows, int heads, 
   }
 }
 
+// Queries straight from a product, whose attention may read its keys while that runs.
+void check_attention_behind_a_product(std::int64_t rows, int heads) {
+  constexpr int dim = 512, inputs = 128;
+  Random random(75);
+  const Angles angles(RopeKind::plain);
+  Records ring(RecordFormat::w8, dim, 40);
+  std::vector<std::int64_t> places;
+  for (std::int64_t slot = 0; slot < 40; ++slot) places.push_back(slot);
+  const Floats keys = random.activations(40 * dim);
+  backends().cuda->write_window(DeviceMatrix(keys, 40), std::vector<RecordRing>(40, ring.on_device), places);
+  std::vector<AttentionRow> all(static_cast<std::size_t>(rows));
+  std::vector<std::int64_t> positions;
+  for (AttentionRow& row : all) {
+    row.window = ring.on_device;
+    row.window_last = 1000 + static_cast<std::int64_t>(positions.size());
+    row.window_first = row.window_last - 37;
+    positions.push_back(row.window_last);
+  }
+  const std::int64_t width = std::int64_t{heads} * dim;
+  const Linear weight = placed_exl3(random_exl3(random, 5, width, inputs));
+  const DenseF32 sink = placed(dense(random.floats(heads), 1));
+  const DeviceMatrix x(random.activations(rows * inputs), rows), q(rows, width), out(rows, width), behind(rows, width);
+  AttentionCall call{q, all, sink.data(), heads, dim, true, out};
+  backends().cuda->linear(x, weight, {false, true}, q);
+  backends().cuda->rotated_attention(call, {positions, angles.device.view()});
+  call.out = behind;
+  call.behind = &weight;
+  backends().cuda->linear(x, weight, {false, true}, q);
+  backends().cuda->rotated_attention(call, {positions, angles.device.view()});
+  check_same("attention behind a product", out.floats(), behind.floats());
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(joint_ops)
@@ -237,6 +270,11 @@ BOOST_AUTO_TEST_CASE(attention_that_rotates_gives_what_rotation_attention_and_ro
     check_rotated_attention(format, 1, 5, 96, 33);
   }
   check_rotated_attention(RecordFormat::w8, 40, 32, 512, 5);  // too many rows to be split
+}
+
+BOOST_AUTO_TEST_CASE(attention_right_behind_its_product_has_the_bits_of_one_that_waits) {
+  if (!has_device()) return;
+  for (const std::int64_t rows : {1, 3, 9, 17}) check_attention_behind_a_product(rows, 32);
 }
 
 BOOST_AUTO_TEST_CASE(experts_are_chosen_in_one_launch_as_in_two) {
