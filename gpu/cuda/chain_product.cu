@@ -229,7 +229,6 @@ cudaError_t launch_bf16(cudaStream_t stream, const ChainCall& call, const Then& 
   // Few rows in two halves: with four outputs a block, two blocks a multiprocessor take them all at once.
   if (call.x.rows <= 4) return launch<WeightFormat::bf16, 4, 2, 1280>(stream, call, then);
   if (call.x.rows <= 6) return launch<WeightFormat::bf16, 4, 3, 1024>(stream, call, then);
-  if (call.x.rows <= 8) return launch<WeightFormat::bf16, 4, 4, 1024>(stream, call, then);
   return launch<WeightFormat::bf16, 8, 4, 512>(stream, call, then);
 }
 

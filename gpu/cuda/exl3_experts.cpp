@@ -7,7 +7,6 @@
 // Few rows need no plan: the products find, gate and rotate their uses themselves, two launches in all. Some more are
 // those of exl3_few_experts.cpp.
 #include <algorithm>
-#include <cstdlib>
 
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_layer.hpp"
@@ -273,7 +272,7 @@ void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tenso
     return;
   }
   if (accepts_uses(*table, routing)) return multiply_without_plan(context, *table, call, x, routing, sum);
-  if (accepts_sorted(*table, routing)) return sum(products_of_few(context, *table, call, x, routing));
+  if (are_few_uses(routing)) return sum(products_of_few(context, *table, call, x, routing));
   const Uses uses = plan_uses(context, *table, call, routing);
   // Blocks of a chunk leave no room on a multiprocessor: a kernel beside them would wait for each of theirs to end.
   if (uses.order == Exl3Order::steps) context.stream.join(shared_side);

@@ -39,14 +39,8 @@ bool are_kinds_same(const Exl3Bank& a, const Exl3Bank& b) {
 
 }  // namespace
 
-bool accepts_sorted(const ExpertTable& table, const Routing& routing) {
-  const std::int64_t uses = routing.ids.rows * routing.ids.cols;
-  const auto accepts = [&](const Exl3Bank& bank) {
-    return std::all_of(bank.kinds.begin(), bank.kinds.end(),
-                       [&](const Exl3Shape& shape) { return exl3_accepts_sorted(shape, static_cast<int>(uses)); });
-  };
-  return uses <= exl3_sorted_uses_most && accepts(table.gate) && accepts(table.up) &&
-         std::all_of(table.down.begin(), table.down.end(), accepts);
+bool are_few_uses(const Routing& routing) {
+  return routing.ids.rows * routing.ids.cols <= exl3_sorted_uses_most;
 }
 
 RoutedProducts products_of_few(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,

@@ -44,7 +44,7 @@ void exl3_routed_products(CudaContext& context, const MoeCall& call, const Tenso
                           const SumProducts& sum);
 
 // The same for few rows, without a plan; a row has the same bits.
-bool accepts_sorted(const ExpertTable& table, const Routing& routing);
+bool are_few_uses(const Routing& routing);
 RoutedProducts products_of_few(CudaContext& context, const ExpertTable& table, const MoeCall& call, const Tensor& x,
                                const Routing& routing);
 

@@ -185,12 +185,10 @@ cudaError_t exl3_multiply_uses(cudaStream_t stream, const Exl3Shape& shape, cons
                                const Exl3Products& products);
 
 // The products of more uses, in two launches and in sorted order: uses of one matrix lie together, in the order of the
-// uses. First each use's input is rotated to its place, which is written to positions[use]; a gate's rows lie in that
-// order already, and no positions are written. Same bits.
-// The second reads ids while the first still runs, and a gate's rotation reads ids and weights while the kernel in
-// front runs: that must be a product of the same uses, and nothing may write them.
+// uses. First each use's input is rotated to its place, which positions[use] becomes; a gate's rows are in that order
+// already, and its place is read there. Same bits. Nothing but these two may lie between the kernel that writes ids and
+// the second: its blocks read ids while the first still runs.
 inline constexpr int exl3_sorted_uses_most = 128;
-bool exl3_accepts_sorted(const Exl3Shape& shape, int uses);
 cudaError_t exl3_rotate_uses(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,
                              std::int32_t* positions);
 cudaError_t exl3_multiply_sorted(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,

@@ -1,6 +1,5 @@
 // Host side of the products: checks the arguments, chooses grid, cluster and kernel.
 #include <algorithm>
-#include <cstdlib>
 
 #include "gpu/cuda/exl3/product.hpp"
 #include "gpu/cuda/exl3/split.hpp"
@@ -268,19 +267,10 @@ cudaError_t exl3_multiply_groups(cudaStream_t stream, const Exl3Shape& shape, co
   return error;
 }
 
-bool exl3_accepts_sorted(const Exl3Shape& shape, int uses) {
-  return exl3_accepts(shape) && shape.codebook == Exl3Codebook::mul1 && are_rows_valid(uses, exl3_sorted_uses_most);
-}
-
-// As many blocks as stay on a card: three a multiprocessor of a Hopper card.
 cudaError_t exl3_multiply_sorted(cudaStream_t stream, const Exl3Shape& shape, const Exl3Uses& uses, Exl3Rotated rotated,
                                  const Exl3Products& products) {
-  if (!exl3_accepts_sorted(shape, uses.count) || uses.table == nullptr || uses.ids == nullptr) {
-    return cudaErrorInvalidValue;
-  }
-  static const int blocks = std::getenv("TANDEM_BLOCKS") ? std::atoi(std::getenv("TANDEM_BLOCKS")) : 396;
-  const Exl3Split split = exl3_split_of_groups(shape);
-  const int tables = uses.second == nullptr ? 1 : 2, items = shape.outputs / exl3_block * uses.count * tables;
+  if (!exl3_accepts(shape) || !are_rows_valid(uses.count, exl3_sorted_uses_most)) return cudaErrorInvalidValue;
+  if (uses.table == nullptr || uses.ids == nullptr) return cudaErrorInvalidValue;
   ProductJob job;
   job.tables[0] = uses.table;
   job.tables[1] = uses.second;
@@ -289,13 +279,8 @@ cudaError_t exl3_multiply_sorted(cudaStream_t stream, const Exl3Shape& shape, co
   job.y[0] = products.y;
   job.y[1] = products.second_y;
   job.table_rows = uses.count;
-  job.inputs = shape.inputs;
-  job.slices = split.slices;
-  job.column_blocks = shape.outputs / exl3_block;
-  LaunchShape launch_shape;
-  launch_shape.grid = dim3(static_cast<unsigned>(std::min(items, blocks / split.slices) * split.slices));
-  launch_shape.cluster = split.slices;
-  return launch_of_bits[shape.bits - 1](stream, launch_shape, job);
+  job.rows_most = sorted_rows_most;
+  return launch(stream, shape, exl3_split_of_groups(shape), job, {uses.count, uses.second == nullptr ? 1 : 2});
 }
 
 bool exl3_accepts_uses(const Exl3Shape& shape, int rows, int slots) {

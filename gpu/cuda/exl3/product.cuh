@@ -165,13 +165,15 @@ __device__ __forceinline__ RowPieces prepare_rows(const ProductJob& job, const P
   }
 }
 
-template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates>
-__global__ void __launch_bounds__(64 * pairs, 8 / pairs) product_kernel(const __grid_constant__ ProductJob job) {
+// `warps`: how many a multiprocessor has registers for.
+template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates, int warps = 16>
+__global__ void __launch_bounds__(64 * pairs, warps / (2 * pairs))
+    product_kernel(const __grid_constant__ ProductJob job) {
   using Memory = ProductMemory<tiles, chains, rotates>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Memory& memory = *reinterpret_cast<Memory*>(shared_bytes);
   const int lane = threadIdx.x % 32, half = threadIdx.x / 32 % 2, pair = threadIdx.x / 64;
-  const Place place = place_of(job, bits, codebook);
+  const Place place = tiles == 1 && !rotates ? place_of_few(job, bits, codebook) : place_of(job, bits, codebook);
   if (place.part.rows == 0) {
     wait_for_earlier_kernels();  // who finishes before them would let the next kernel overtake them
     return;

@@ -8,7 +8,6 @@
 #include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/product_expert.cuh"
 #include "gpu/cuda/exl3/product_many.cuh"
-#include "gpu/cuda/exl3/product_sorted.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
 #include "gpu/cuda/exl3/row_map.hpp"
@@ -26,12 +25,12 @@ inline cudaError_t launch_with_memory(cudaStream_t stream, const LaunchShape& sh
   return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job);
 }
 
-template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates>
+template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs, bool rotates, int warps = 16>
 cudaError_t launch_few_rows(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   static_assert(sizeof(ProductMemory<tiles, chains, rotates>) <= block_memory_max);
   shape.threads = 64 * pairs;
   shape.shared_bytes = sizeof(ProductMemory<tiles, chains, rotates>);
-  return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, chains, pairs, rotates>, job);
+  return launch_with_memory(stream, shape, product_kernel<bits, codebook, tiles, chains, pairs, rotates, warps>, job);
 }
 
 // Groups fill a card together: half the warps, each for two chains, wait less for their first words.
@@ -40,6 +39,13 @@ cudaError_t launch_rotated_rows(cudaStream_t stream, const LaunchShape& shape, c
   if constexpr (chains == exl3_group_chains) {
     constexpr int pairs = chains / 2;
     if (job.groups != nullptr) return launch_few_rows<bits, codebook, tiles, chains, pairs, false>(stream, shape, job);
+    // The registers of few bits leave room for half as many warps again.
+    if constexpr (tiles == 1 && bits <= 3 && codebook == Exl3Codebook::mul1) {
+      constexpr int warps = 24;
+      if (job.uses.ids != nullptr) {
+        return launch_few_rows<bits, codebook, tiles, chains, chains, false, warps>(stream, shape, job);
+      }
+    }
   }
   return launch_few_rows<bits, codebook, tiles, chains, chains, false>(stream, shape, job);
 }
@@ -52,15 +58,6 @@ cudaError_t launch_uses(cudaStream_t stream, LaunchShape shape, const ProductJob
   shape.threads = 64 * chains;
   shape.shared_bytes = sizeof(UsesMemory<chains>) + rows * sizeof(__half);
   return launch_with_memory(stream, shape, product_uses_kernel<bits, chains>, job);
-}
-
-template <int bits>
-cudaError_t launch_sorted(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
-  constexpr int chains = exl3_group_chains;
-  static_assert(sizeof(SortedMemory<chains>) <= block_memory_max);
-  shape.threads = 64 * chains;
-  shape.shared_bytes = sizeof(SortedMemory<chains>);
-  return launch_with_memory(stream, shape, product_sorted_kernel<bits, chains>, job);
 }
 
 template <int bits, Exl3Codebook codebook, int input_warps>
@@ -139,8 +136,7 @@ cudaError_t launch_walks(cudaStream_t stream, LaunchShape shape, const ProductJo
 // MUL1, the codebook of the released packs, has a kernel for each division of the inputs; the others have one.
 template <int bits>
 cudaError_t launch_product_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
-  if (job.uses.ids != nullptr && job.rotated.values != nullptr) return launch_sorted<bits>(stream, shape, job);
-  if (job.uses.ids != nullptr) return launch_uses<bits>(stream, shape, job);
+  if (job.uses.ids != nullptr && job.rotated.values == nullptr) return launch_uses<bits>(stream, shape, job);
   if (job.groups != nullptr && job.rotated.order == Exl3Order::steps) return launch_walks<bits>(stream, shape, job);
   if (job.block_rows > 0) return launch_chunk_of_bits<bits>(stream, shape, job);
   if (job.codebook == Exl3Codebook::mul1) {

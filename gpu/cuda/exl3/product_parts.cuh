@@ -59,8 +59,16 @@ __device__ __forceinline__ ProductPart part_of(const ProductJob& job, int index,
   const Exl3Matrix& matrix = job.tables[blockIdx.z][group.matrix];
   if (matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
   const std::int32_t first = static_cast<std::int32_t>(blockIdx.z) * job.table_rows + group.first;
-  const auto table = static_cast<std::int32_t>(blockIdx.z);
-  return {matrix.words, matrix.svh, matrix.bias, first, group.rows, 0, nullptr, table};
+  return {matrix.words, matrix.svh, matrix.bias, first, group.rows, 0};
+}
+
+// The part of use `index` in sorted order: up to eight uses of its matrix from this one on, if that many lie before it.
+__device__ __forceinline__ ProductPart part_of_use(const ProductJob& job, int index, int bits, Exl3Codebook codebook) {
+  const Exl3Matrix& matrix = job.tables[blockIdx.z][job.uses.ids[index]];
+  const UseOrder order = order_of_use(job.uses, index);
+  if (order.rank % sorted_rows_most != 0 || matrix.shape.bits != bits || matrix.shape.codebook != codebook) return {};
+  const std::int32_t first = static_cast<std::int32_t>(blockIdx.z) * job.table_rows + order.place();
+  return {matrix.words, matrix.svh, matrix.bias, first, min(sorted_rows_most, order.count - order.rank), 0};
 }
 
 // The rows of a part that one block can take.
@@ -77,7 +85,8 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
   } else if (job.tables[0] == nullptr) {
     store_four(job.members[part.member].y, part.row + row, column, v);
   } else {
-    store_four(job.y[part.member], part.first - part.member * job.table_rows + row, column, v);
+    const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
+    store_four(job.y[blockIdx.z], first + row, column, v);
   }
 }
 
@@ -100,6 +109,14 @@ __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3C
     index = 1;
   }
   place.part = first_rows_of(part_of(job, index, bits, codebook), exl3_rows_max);
+  return place;
+}
+
+// The same where the parts may be uses.
+__device__ __forceinline__ Place place_of_few(const ProductJob& job, int bits, Exl3Codebook codebook) {
+  if (job.uses.ids == nullptr) return place_of(job, bits, codebook);
+  Place place = place_of_slice(job);
+  place.part = part_of_use(job, static_cast<int>(blockIdx.y), bits, codebook);
   return place;
 }
 

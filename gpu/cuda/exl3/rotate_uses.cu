@@ -1,9 +1,9 @@
 // The rotation of the inputs of a few rows' uses of experts, in sorted order and without a plan: one block a use, slice
 // and table. Inputs are rows of x, or what a gate makes of two products (gate.cuh), which saves the gate's own launch.
 //
-// Shapes   x [rows, inputs], or gate and up [uses, inputs] f32 -> rotated fp16 [tables * uses, inputs], undo;
-// positions. Bytes    inputs and suh read, 2 bytes an input written. Limit    latency: ids, a matrix of the table, its
-// suh.
+// Shapes   x [rows, inputs], or gate and up [uses, inputs] f32 -> rotated fp16 [tables * uses, inputs], undo, places.
+// Bytes    inputs and suh read, 2 bytes an input written.
+// Limit    latency: ids, a matrix of the table, its suh.
 #include "gpu/cuda/exl3/cluster.cuh"
 #include "gpu/cuda/exl3/launch.hpp"
 #include "gpu/cuda/exl3/rotation.cuh"
@@ -43,9 +43,8 @@ __global__ void __launch_bounds__(32 * use_warps_most) rotate_uses_kernel(const 
   const int use = static_cast<int>(blockIdx.x), index = static_cast<int>(blockIdx.y), table = blockIdx.z;
   const int slices = static_cast<int>(gridDim.y);
   if (threadIdx.x == 0) largest = 0;
-  // Of a gate the kernel in front is a product that read ids itself, so they and the weights stand. Else the product
-  // behind may start when all before this kernel have ended, and reads ids meanwhile.
-  if constexpr (!is_gated) wait_for_earlier_kernels();
+  // The product starts when all before this kernel have ended, and reads ids meanwhile.
+  wait_for_earlier_kernels();
   let_next_kernel_start();
   const Exl3Uses& uses = job.uses;
   const std::int32_t id = uses.ids[use];
@@ -54,16 +53,19 @@ __global__ void __launch_bounds__(32 * use_warps_most) rotate_uses_kernel(const 
   slice.blocks = exl3_slice_begin(job.inputs, slices, index + 1) - slice.first_block;
   slice.rows = 1;
   SliceRotation rotation;
-  const auto load_x = [&](int, int column, float(&v)[4]) { load_four(uses.x, use / uses.slots, column, v); };
-  if constexpr (!is_gated) rotation.load_values(load_x, slice);  // requested before anything else is waited for
-  rotation.load_suh(job.tables[table][id].suh, slice);
-  const int own = order_of_use(uses, use).place();
+  // Everything is requested before anything is waited for.
+  int own = 0;
   if constexpr (is_gated) {
+    own = job.positions[use];
     const float weight = uses.gate.weights[use];
-    wait_for_earlier_kernels();
     rotation.load_values([&](int, int column, float(&v)[4]) { load_gated(uses.gate, own, weight, column, v); }, slice);
-  } else if (table == 0 && index == 0 && threadIdx.x == 0) {
-    job.positions[use] = own;
+  } else {
+    rotation.load_values([&](int, int column, float(&v)[4]) { load_four(uses.x, use / uses.slots, column, v); }, slice);
+  }
+  rotation.load_suh(job.tables[table][id].suh, slice);
+  if constexpr (!is_gated) {
+    own = order_of_use(uses, use).place();
+    if (table == 0 && index == 0 && threadIdx.x == 0) job.positions[use] = own;
   }
   const std::int64_t place = static_cast<std::int64_t>(table) * uses.count + own;
   __half* out = static_cast<__half*>(job.rotated.values) + place * job.inputs + slice.first_block * exl3_block;
