@@ -10,6 +10,7 @@
 #include "gpu/cuda/exl3/product_many.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
+#include "gpu/cuda/exl3/product_warpgroup_single.cuh"
 #include "gpu/cuda/exl3/row_map.hpp"
 #include "gpu/cuda/exl3/split.hpp"
 
@@ -95,6 +96,21 @@ cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const Prod
   return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job, rows);
 }
 
+template <int bits, int producers>
+cudaError_t launch_single(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+  static_assert(sizeof(single::WarpgroupMemory) <= block_memory_max_hopper);
+  const auto kernel = single::product_warpgroup_kernel<bits, producers>;
+  shape.grid.x = std::min(shape.grid.x, std::max(1U, multiprocessors() / shape.grid.y));
+  shape.threads = single::warpgroup_block_threads<producers>;
+  shape.shared_bytes = sizeof(single::WarpgroupMemory);
+  CUtensorMap rows;
+  cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * static_cast<int>(shape.grid.y)}, rows);
+  if (error != cudaSuccess) return error;
+  error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+  return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job, rows);
+}
+
 template <int bits, Exl3Codebook codebook, int input_warps>
 cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if (job.rotates) return launch_few_rows<bits, codebook, 1, input_warps, input_warps, true>(stream, shape, job);
@@ -109,7 +125,10 @@ template <int bits>
 cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if constexpr (has_warpgroups) {
     if (job.rotated.order == Exl3Order::steps) {
-      if (std::getenv("WG3") != nullptr) return launch_warpgroups<bits, 3>(stream, shape, job);
+      const char* kind = std::getenv("WG");
+      if (kind != nullptr && *kind == '3') return launch_warpgroups<bits, 3>(stream, shape, job);
+      if (kind != nullptr && *kind == 's') return launch_single<bits, 2>(stream, shape, job);
+      if (kind != nullptr && *kind == 't') return launch_single<bits, 3>(stream, shape, job);
       return launch_warpgroups<bits, warpgroup_producers>(stream, shape, job);
     }
   }
