@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(fifty_prompts_have_one_text_on_both_backends) {
 // Such an engine prepares each step while the one before it runs.
 BOOST_AUTO_TEST_CASE(an_engine_without_a_draft_network_writes_the_same_text) {
   if (!has_device()) return;
-  const std::string model = "tests/golden/model/ckpt";
+  const std::string model = (tandem::golden_model_folder() / "ckpt").string();
   Writer cpu(model, "cpu"), cuda(model, "cuda", false);
   for (std::uint32_t seed = 200; seed < 220; ++seed) {
     const Text prompt = random_prompt(seed, 3 + seed % 70, 256);

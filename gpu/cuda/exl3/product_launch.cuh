@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "gpu/cuda/exl3/product.cuh"
 #include "gpu/cuda/exl3/product_chunk.cuh"
@@ -10,7 +9,6 @@
 #include "gpu/cuda/exl3/product_many.cuh"
 #include "gpu/cuda/exl3/product_uses.cuh"
 #include "gpu/cuda/exl3/product_warpgroup.cuh"
-#include "gpu/cuda/exl3/product_warpgroup_single.cuh"
 #include "gpu/cuda/exl3/row_map.hpp"
 #include "gpu/cuda/exl3/split.hpp"
 
@@ -78,31 +76,13 @@ cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJo
   return launch_with_memory(stream, shape, product_chunk_kernel<bits, codebook, row_warps>, job);
 }
 
-template <int bits, int producers>
+template <int bits>
 cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
-  const auto kernel = product_warpgroup_kernel<bits, producers>;
-  shape.cluster = warpgroup_cluster;
-  const auto columns = static_cast<unsigned>(job.column_blocks);
-  const unsigned pairs = columns * ((shape.grid.x / columns + 1) / 2);  // of tiles
-  shape.grid.x = 2 * std::min(pairs, std::max(1U, multiprocessors() / 2 / shape.grid.y));
-  shape.threads = warpgroup_block_threads<producers>;
-  shape.shared_bytes = sizeof(WarpgroupMemory);
-  CUtensorMap rows;
-  cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * static_cast<int>(shape.grid.y)}, rows);
-  if (error != cudaSuccess) return error;
-  error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
-  return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job, rows);
-}
-
-template <int bits, int producers>
-cudaError_t launch_single(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
-  static_assert(sizeof(single::WarpgroupMemory) <= block_memory_max_hopper);
-  const auto kernel = single::product_warpgroup_kernel<bits, producers>;
+  const auto kernel = product_warpgroup_kernel<bits>;
   shape.grid.x = std::min(shape.grid.x, std::max(1U, multiprocessors() / shape.grid.y));
-  shape.threads = single::warpgroup_block_threads<producers>;
-  shape.shared_bytes = sizeof(single::WarpgroupMemory);
+  shape.threads = warpgroup_block_threads;
+  shape.shared_bytes = sizeof(WarpgroupMemory);
   CUtensorMap rows;
   cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * static_cast<int>(shape.grid.y)}, rows);
   if (error != cudaSuccess) return error;
@@ -124,13 +104,7 @@ cudaError_t launch_product(cudaStream_t stream, const LaunchShape& shape, const 
 template <int bits>
 cudaError_t launch_chunk_of_bits(cudaStream_t stream, const LaunchShape& shape, const ProductJob& job) {
   if constexpr (has_warpgroups) {
-    if (job.rotated.order == Exl3Order::steps) {
-      const char* kind = std::getenv("WG");
-      if (kind != nullptr && *kind == '3') return launch_warpgroups<bits, 3>(stream, shape, job);
-      if (kind != nullptr && *kind == 's') return launch_single<bits, 2>(stream, shape, job);
-      if (kind != nullptr && *kind == 't') return launch_single<bits, 3>(stream, shape, job);
-      return launch_warpgroups<bits, warpgroup_producers>(stream, shape, job);
-    }
+    if (job.rotated.order == Exl3Order::steps) return launch_warpgroups<bits>(stream, shape, job);
   }
   constexpr int few = has_large_chunks && bits >= 6 ? 4 : 2, many = has_large_chunks ? 4 : 2;
   if (job.codebook == Exl3Codebook::mcg) return launch_chunk<bits, Exl3Codebook::mcg, few>(stream, shape, job);

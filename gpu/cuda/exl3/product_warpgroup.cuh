@@ -1,22 +1,21 @@
 // The product of product_chunk.cuh by Hopper's warpgroup instruction: warps that decode and warps that multiply.
 //
-// Shapes   a pair of blocks (a cluster) takes tiles of 128 outputs x 256 rows, each block 128 rows. In a block two
-//          consumer warpgroups have 64 outputs each; producer warpgroups decode and start copies.
-// Grid     a block a multiprocessor; a pair takes tiles one after the other. While consumers finish one, producers fill
+// Shapes   a block takes tiles of 128 outputs x 128 rows. Two consumer warpgroups have 64 outputs each; producer
+//          warpgroups decode and start copies.
+// Grid     a block a multiprocessor, which takes tiles one after the other. While consumers finish one, producers fill
 //          stages for the next.
 // Loop     a step is a group of 64 inputs: 16 KB of weights and 16 KB of rows in a stage of shared memory, both as the
 //          instruction reads them. A producer warpgroup takes every producers-th step: it waits until the stage is
-//          empty in both blocks, starts the copy of the block's rows, decodes 64 of the 128 outputs and copies them to
-//          the other block, which does the other half. A stage is full when rows and both halves are there. A
-//          consumer's stream holds nothing but its products and additions.
+//          empty, starts the copy of its rows, decodes, and says that the stage is full. A consumer's stream holds
+//          nothing but its products and additions.
 // Order    as in product_chunk.cuh: `sums` is the chain, `plane` the chains of the slice before it, `totals` the slices
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
-// Bytes    words: inputs * outputs * K / 8 for every 256 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
+// Bytes    words: inputs * outputs * K / 8 for every 128 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
 //          from the second-level cache; y once. 199 KB of shared memory.
 // Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of
 // shared
-//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 180 of decode, 80 to
-//          130 of waiting and addressing, 128 of additions where every chain is one group.
+//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 350 of decode, 130 to
+//          200 of waiting and addressing, 128 of additions where every chain is one group.
 #pragma once
 
 #include "gpu/cuda/exl3/half_stream.cuh"
@@ -26,6 +25,7 @@
 namespace tandem::gpu::cuda {
 
 inline constexpr int consumer_warpgroups = 2, consumer_threads = consumer_warpgroups * warpgroup_threads;
+inline constexpr int warpgroup_producers = 2;  // warpgroups
 inline constexpr int warpgroup_stages = 4, warpgroup_rows = chunk_rows_large;
 
 // Shared memory of a block.
@@ -78,60 +78,56 @@ class StepPlace {
   int bits_;
 };
 
-inline constexpr int warpgroup_cluster = 2;
-__device__ __forceinline__ int rank_in_pair() {
-  return static_cast<int>(blockIdx.x) % warpgroup_cluster;
-}
+// The tiles of a matrix, 128 outputs x 128 rows, that a block takes one after the other.
+struct WarpgroupTile {
+  int index, block, row;  // `block` of the outputs, first row of the part
 
-// The tiles of a matrix, 128 outputs x 256 rows, that a pair of blocks takes one after the other, 128 rows each.
-struct PairTile {
-  int index, block, row;  // `block` of the outputs, first row of the pair
-
-  __device__ __forceinline__ PairTile(const ProductJob& job, int tile)
-      : index(tile),
-        block(tile % job.column_blocks),
-        row(tile / job.column_blocks * warpgroup_cluster * warpgroup_rows) {}
-  __device__ __forceinline__ explicit PairTile(const ProductJob& job)
-      : PairTile(job, static_cast<int>(blockIdx.x) / warpgroup_cluster) {}
-  __device__ __forceinline__ int own_row() const { return row + rank_in_pair() * warpgroup_rows; }
+  __device__ __forceinline__ WarpgroupTile(const ProductJob& job, int tile)
+      : index(tile), block(tile % job.column_blocks), row(tile / job.column_blocks * warpgroup_rows) {}
   __device__ __forceinline__ bool is_there(const ProductPart& part) const { return row < part.rows; }
-  __device__ __forceinline__ PairTile next(const ProductJob& job) const {
-    return {job, index + static_cast<int>(gridDim.x) / warpgroup_cluster};
+  __device__ __forceinline__ WarpgroupTile next(const ProductJob& job) const {
+    return {job, index + static_cast<int>(gridDim.x)};
   }
 };
 
-// Decodes a block's half of the weights of a stage: 64 outputs, a warp one column quad.
+// Decodes stages of weights; a warp takes two column quads of a half.
 template <int bits>
 class StageDecoder {
  public:
   __device__ __forceinline__ StageDecoder(const ProductJob& job, const ProductPart& part)
-      : words_(static_cast<const std::uint32_t*>(part.words)), groups_(job.inputs / exl3_group) {}
+      : words_(static_cast<const std::uint32_t*>(part.words)),
+        groups_(job.inputs / exl3_group),
+        at_(own_pair(), threadIdx.x % 32) {}
 
   __device__ __forceinline__ void load(int block, int group) {
-    const std::int64_t index = static_cast<std::int64_t>(2 * block + rank_in_pair()) * groups_ + group;
-    next_.load(words_ + index * group_words, own_quad(), threadIdx.x % 32);
+    const std::int64_t index = static_cast<std::int64_t>(2 * block + own_half()) * groups_ + group;
+    next_.load(words_ + index * group_words, at_);
   }
   // The words that were loaded last, so that others may be loaded meanwhile.
-  __device__ __forceinline__ QuadStream<bits> words() const { return next_; }
+  __device__ __forceinline__ HalfStream<bits> words() const { return next_; }
 
-  static __device__ __forceinline__ void decode(const QuadStream<bits>& words, void* tile) {
+  static __device__ __forceinline__ void decode(const HalfStream<bits>& words, WarpgroupMemory::Stage& stage) {
 #pragma unroll
-    for (int q = 0; q < chunk_k_steps; ++q) {
+    for (int run = 0; run < 8; ++run) {
       std::uint32_t a[4];
-      words.template fragment<Exl3Codebook::mul1>(q, a);
-      store_matrices(static_cast<unsigned char*>(tile) + fragment_place(own_quad(), q), a);
+      words.template fragment<Exl3Codebook::mul1>(run, a);
+      store_matrices(stage.weights[own_half()] + fragment_place(2 * own_pair() + run / 4, run % 4), a);
     }
   }
 
  private:
   static constexpr int group_words = bits * 32 * 4;
-  static __device__ __forceinline__ int own_quad() {
-    return static_cast<int>(threadIdx.x) / 32 % 4;
+  static __device__ __forceinline__ int own_half() {
+    return static_cast<int>(threadIdx.x) / 32 % 2;
+  }
+  static __device__ __forceinline__ int own_pair() {
+    return static_cast<int>(threadIdx.x) / 64 % 2;
   }
 
   const std::uint32_t* words_;
   int groups_;
-  QuadStream<bits> next_;
+  typename HalfStream<bits>::Place at_;
+  HalfStream<bits> next_;
 };
 
 // Where a producer or consumer is in the steps of all tiles of its block.
@@ -146,14 +142,12 @@ class StepCount {
   int count_;
 };
 
-// The steps `first`, first + producers, .. of all tiles by one warpgroup.
-template <int bits, int producers>
+// The steps `first`, first + warpgroup_producers, .. of all tiles by one warpgroup.
+template <int bits>
 __device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const ProductPart& part,
                                         WarpgroupMemory& memory, int first) {
-  constexpr int producers_meet = 2;
-  const bool is_first = threadIdx.x % warpgroup_threads == 0;
   const int steps = job.inputs / exl3_group;
-  PairTile tile(job);
+  WarpgroupTile tile(job, static_cast<int>(blockIdx.x));
   int step = first;
   const auto settle = [&] {
     while (step >= steps) {
@@ -165,29 +159,22 @@ __device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap
   StageDecoder<bits> decoder(job, part);
   if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
   wait_for_earlier_kernels();
-  for (StepCount at(first); tile.is_there(part); at.advance(producers)) {
+  for (StepCount at(first); tile.is_there(part); at.advance(warpgroup_producers)) {
     WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
     StageBarrier& full = memory.full[at.stage()];
-    auto& weights = stage.weights[rank_in_pair()];
     if (at.round() > 0) memory.empty[at.stage()].wait((at.round() - 1) % 2);
-    if (is_first) {
-      full.arrive_for(sizeof(stage.rows) +
-                      sizeof(weights));  // the other half of the weights comes from the other block
-      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.own_row());
+    if (threadIdx.x % warpgroup_threads == 0) {
+      full.arrive_for(sizeof(stage.rows));
+      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.row);
     }
-    __syncwarp();
-    const QuadStream<bits> words = decoder.words();
-    step += producers;
+    const HalfStream<bits> words = decoder.words();
+    step += warpgroup_producers;
     settle();
     if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
-    decoder.decode(words, weights);
+    decoder.decode(words, stage);
     publish_operands();
-    meet(producers_meet + first, warpgroup_threads);
-    if (is_first) {
-      full.copy_to_rank(weights, sizeof(weights), 1 - rank_in_pair());
-      full.arrive();
-    }
     __syncwarp();
+    if (threadIdx.x % 32 == 0) full.arrive();
   }
 }
 
@@ -303,11 +290,11 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
   const int steps = job.inputs / exl3_group;
   WarpgroupSums sums;
   StepCount at(0);
-  for (PairTile tile(job); tile.is_there(part); tile = tile.next(job)) {
+  for (WarpgroupTile tile(job, static_cast<int>(blockIdx.x)); tile.is_there(part); tile = tile.next(job)) {
     ProductPart own = part;
-    own.first += tile.own_row();
-    own.row += tile.own_row();
-    own.rows = min(part.rows - tile.own_row(), warpgroup_rows);  // none or less for the second block of a pair
+    own.first += tile.row;
+    own.row += tile.row;
+    own.rows = min(part.rows - tile.row, warpgroup_rows);
     load_undo(job, own, memory);
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
     const uint2 svh = load_scales(part.svh, column);
@@ -318,7 +305,7 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
       const StepPlace place(memory.steps[step]);
       memory.full[at.stage()].wait(at.round() % 2);
       multiply_stage(memory.stages[at.stage()], sums, adds);
-      if (const int lane = threadIdx.x % 32; lane < warpgroup_cluster) memory.empty[at.stage()].arrive_at(lane);
+      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
       at.advance(1);
       adds = !place.ends_chain();
       if (!adds) sums.end_chain();
@@ -332,47 +319,39 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
   }
 }
 
-inline constexpr int warpgroup_producers = 2;
-
-template <int producers>
-inline constexpr int warpgroup_block_threads = (consumer_warpgroups + producers) * warpgroup_threads;
+inline constexpr int warpgroup_block_threads = (consumer_warpgroups + warpgroup_producers) * warpgroup_threads;
 
 // Registers of a thread after those of producers went to consumers; together what a multiprocessor has.
-inline constexpr int consumer_registers = 160;
-template <int producers>
-inline constexpr int producer_registers = (512 - consumer_warpgroups * consumer_registers) / producers / 8 * 8;
+inline constexpr int consumer_registers = 160, producer_registers = 96;
+static_assert(consumer_threads * consumer_registers + warpgroup_producers * warpgroup_threads * producer_registers ==
+              65536);
 
-// blockIdx.x: the first of the tiles that a block takes, for its pair; y: members. Rows are in the order of
+// blockIdx.x: the first of the tiles that a block takes, every gridDim.x-th; y: members. Rows are in the order of
 // steps.
-template <int bits, int producers>
-__global__ void __launch_bounds__(warpgroup_block_threads<producers>, 1)
+template <int bits>
+__global__ void __launch_bounds__(warpgroup_block_threads, 1)
     product_warpgroup_kernel(const __grid_constant__ ProductJob job, const __grid_constant__ CUtensorMap rows) {
   extern __shared__ __align__(1024) unsigned char warpgroup_bytes[];
   auto& memory = *reinterpret_cast<WarpgroupMemory*>(warpgroup_bytes);
   let_next_kernel_start();
   const ProductPart part = part_of(job, static_cast<int>(blockIdx.y), bits, Exl3Codebook::mul1);
-  for (int i = threadIdx.x; i < job.inputs / exl3_group; i += warpgroup_block_threads<producers>) {
+  for (int i = threadIdx.x; i < job.inputs / exl3_group; i += warpgroup_block_threads) {
     memory.steps[i] = StepPlace(job, i).bits();
   }
   if (threadIdx.x < warpgroup_stages) {
-    memory.full[threadIdx.x].open(2);  // who copies rows, and who knows that the block's half is decoded
-    memory.empty[threadIdx.x].open(warpgroup_cluster * consumer_threads / 32);
+    memory.full[threadIdx.x].open(warpgroup_threads / 32 + 1);  // the warps that decode, and who copies
+    memory.empty[threadIdx.x].open(consumer_threads / 32);
     publish_operands();
   }
   __syncthreads();
-  cluster_arrive();
-  cluster_wait();
   if (threadIdx.x < consumer_threads) {
-    if constexpr (producers >= 2) grow_registers<consumer_registers>();
+    grow_registers<consumer_registers>();
     consume(job, part, memory);
   } else {
-    if constexpr (producers >= 2) shrink_registers<producer_registers<producers>>();
+    shrink_registers<producer_registers>();
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
-    produce<bits, producers>(job, rows, part, memory, first);
+    produce<bits>(job, rows, part, memory, first);
   }
-  __syncwarp();
-  cluster_arrive();
-  cluster_wait();  // nobody leaves to whom the other one still writes
 }
 
 }  // namespace tandem::gpu::cuda

@@ -231,24 +231,9 @@ class StageBarrier {
         "l"(&map), "r"(column), "r"(row), "r"(address())
         : "memory");
   }
-  // Arrives at the barrier in the same place of block `rank` of the cluster.
-  __device__ __forceinline__ void arrive_at(int rank) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(address_at(address(), rank))
-                 : "memory");
-  }
-  // Starts the copy of `bytes` bytes of this block's shared memory, multiples of 16, to the same place of block `rank`,
-  // whose barrier in the place of this one waits for them.
-  __device__ __forceinline__ void copy_to_rank(const void* from, int bytes, int rank) {
-    const auto local = static_cast<std::uint32_t>(__cvta_generic_to_shared(from));
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     address_at(local, rank)),
-                 "r"(local), "r"(bytes), "r"(address_at(address(), rank))
-                 : "memory");
-  }
   __device__ __forceinline__ void wait(int parity) {
     asm volatile(
-        "{ .reg .pred done; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1; @done bra "
-        "passed; "
+        "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @done bra passed; "
         "bra again; passed: }" ::"r"(address()),
         "r"(parity)
         : "memory");
@@ -257,11 +242,6 @@ class StageBarrier {
  private:
   __device__ __forceinline__ std::uint32_t address() const {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(&state_));
-  }
-  static __device__ __forceinline__ std::uint32_t address_at(std::uint32_t local, int rank) {
-    std::uint32_t remote;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
-    return remote;
   }
 
   std::uint64_t state_;

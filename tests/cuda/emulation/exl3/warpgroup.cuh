@@ -31,8 +31,6 @@ class StageBarrier {
   void open(int count);
   void arrive();
   void arrive_for(int bytes);
-  void arrive_at(int rank);
-  void copy_to_rank(const void* from, int bytes, int rank);
   void copy_tile(void* tile, const CUtensorMap& map, int column, int row);
   void wait(int parity);
 };
