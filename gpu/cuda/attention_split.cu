@@ -11,8 +11,7 @@
 //          second-level cache.
 // Limit    loads in a row (row, entry, page, record) and the chain over 40 matrix instructions a channel: latency.
 // Start    where all keys are older than the kernel in front (begins_early), scores read them while it runs; values
-// read
-//          their slices while the scores are made. Both have angles before they wait.
+//          read their slices while the scores are made. Both have angles before they wait.
 #include "gpu/cuda/attention_kernels.hpp"
 #include "gpu/cuda/attention_query.cuh"
 #include "gpu/cuda/attention_tile.cuh"
