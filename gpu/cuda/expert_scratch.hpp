@@ -34,10 +34,11 @@ constexpr std::int64_t expert_chunk_rows(bool is_exl3) noexcept {
   return is_exl3 ? 2048 : 128;
 }
 
-// More uses take less memory each: x is rotated for gate and for up one after the other, and products of down are made
-// and summed in parts of its columns.
+// More uses than these take less memory each: x is rotated for gate and for up one after the other, and products of
+// down are made and summed in parts of its columns.
+constexpr std::int64_t uses_at_once = 1536;
 constexpr bool takes_turns(std::int64_t uses) noexcept {
-  return uses > 1536;
+  return uses > uses_at_once;
 }
 constexpr std::int64_t expert_column_parts(std::int64_t uses, std::int64_t width) noexcept {
   return takes_turns(uses) && width % (2 * exl3_block) == 0 ? 2 : 1;
@@ -134,7 +135,9 @@ inline std::size_t shared_scratch(const ExpertShape& shape, std::int64_t rows) {
 inline ExpertScratch expert_scratch(const ExpertShape& shape, std::int64_t rows) {
   const std::int64_t chunk = expert_chunk_rows(shape.is_exl3);
   const auto rounded = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min(rows, chunk))));
-  return {routed_scratch(shape, rounded), shared_scratch(shape, rounded)};
+  // The most uses that do not take turns may take more than some that do.
+  const std::int64_t at_once = std::min(rounded, uses_at_once / std::max<std::int64_t>(1, shape.slots));
+  return {std::max(routed_scratch(shape, rounded), routed_scratch(shape, at_once)), shared_scratch(shape, rounded)};
 }
 
 // What workspaces have come to that met calls of every number of rows up to `rows`: blocks that became too small stay.

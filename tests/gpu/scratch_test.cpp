@@ -62,6 +62,20 @@ BOOST_AUTO_TEST_CASE(other_formats_are_planned_with_chunks_of_128_rows) {
   BOOST_TEST(planned(model.of(64)) < planned(model.of(128)));
 }
 
+// With 2 and 8 slots some calls do not take turns whose power of two does.
+BOOST_AUTO_TEST_CASE(a_call_takes_no_more_than_is_planned_for_its_power_of_two) {
+  FullSize model(WeightFormat::exl3);
+  cuda::ExpertShape shape = cuda::expert_shape(model.of(1));
+  for (const std::int64_t slots : {1, 2, 3, 6, 8}) {
+    shape.slots = slots;
+    std::int64_t beyond = 0;
+    for (std::int64_t rows = 1; rows <= 2048; ++rows) {
+      beyond += cuda::routed_scratch(shape, rows) > cuda::expert_scratch(shape, rows).stream ? 1 : 0;
+    }
+    BOOST_TEST(beyond == 0, slots << " slots");
+  }
+}
+
 // Blocks that became too small stay: what they add up to is planned.
 BOOST_AUTO_TEST_CASE(a_workspace_that_meets_ever_longer_calls_stays_within_the_plan) {
   FullSize model(WeightFormat::exl3);
