@@ -25,8 +25,8 @@ enum class Ticket : std::uint64_t {};
 // How long each side keeps a core busy before it sleeps; 0: it sleeps at once.
 struct SpinLimits {
   std::chrono::microseconds idle_reader{0};  // the thread behind a ticket, for the next one
-  std::chrono::microseconds waiting_caller{
-      0};  // wait(), for its rows: worth it up to the time of a decoding step's reads
+  // wait(), for its rows: worth it up to the time of a decoding step's reads.
+  std::chrono::microseconds waiting_caller{0};
 };
 
 // Returns limits that a machine of so many cores can afford: nothing below 8, where a spinning thread takes the core

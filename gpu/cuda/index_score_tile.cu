@@ -9,8 +9,9 @@
 // Bytes    68 a key for every eight rows, 16 KB of queries a row for every 2048 keys, from the second-level cache; 4
 //          out a key and row.
 // Limit    matrix instructions: 16 of them score eight keys, beside some 45 others, 90 where blocks are added one by
-// one. Shared   32 KB a block. Rows     of one launch may belong to several sequences: neighbours with the same pages
-// are taken together.
+//          one.
+// Shared   32 KB a block.
+// Rows     of one launch may belong to several sequences: neighbours with the same pages are taken together.
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/index_heads.cuh"
 #include "gpu/cuda/index_score.cuh"

@@ -12,10 +12,9 @@
 //          before. The instruction has the bits of mma.sync, with rows in the order of exl3_step_index.
 // Bytes    words: inputs * outputs * K / 8 for every 128 rows, rows: 2 * inputs * rows for every 128 outputs, mostly
 //          from the second-level cache; y once. 199 KB of shared memory.
-// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of
-// shared
-//          memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 350 of decode, 130 to
-//          200 of waiting and addressing, 128 of additions where every chain is one group.
+// Limit    by count. Clocks of a multiprocessor for a step: 512 of the matrix instruction at its full rate; 640 of the
+//          shared memory (8 instructions read 6 KB each, 32 KB are written); issue slots of a quarter: 350 of decode,
+//          130 to 200 of waiting and addressing, 128 of additions where every chain is one group.
 #pragma once
 
 #include "gpu/cuda/exl3/half_stream.cuh"

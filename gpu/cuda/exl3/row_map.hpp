@@ -16,7 +16,7 @@ struct RowTiles {
 };
 
 // Tiles of 128 rows x 64 inputs of rows in the order of steps. Errors: cudaErrorInvalidValue for rows that are not
-// 16-byte aligned, what the runtime says if the driver knows no such maps.
+// 16-byte aligned, cudaErrorNotSupported if the driver knows no such maps.
 cudaError_t map_rotated_rows(const Exl3Rotated& rotated, const RowTiles& tiles, CUtensorMap& map);
 
 // Of the present device, at least 1.

@@ -8,8 +8,7 @@
 //           8 * tile .. 8 * tile + 7 what the sum of multiply_add (instructions.cuh) is: registers of lane 4g + p are
 //           rows g, g + 8 and columns 2p, 2p + 1. The bits are those of multiply_add too.
 // Order     begin_multiply, products, end_multiply_stage, wait_for_multiply: between them nobody touches the sums, or
-// the
-//           A fragments in registers.
+//           the A fragments in registers.
 #pragma once
 
 #include <cuda.h>
