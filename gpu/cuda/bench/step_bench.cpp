@@ -133,9 +133,8 @@ class Report {
       return;
     }
     out_ << fmt::format(
-                "M={:<3} context {:>7} {:11} {:8.3f} ms, ahead {:.3f}; {} operations, {} nodes, {} allocations; {:.2f} "
-                "GB, "
-                "limit {:.3f} ms, {:.2f} times it\n",
+                "M={:<3} context {:>7} {:11} {:8.3f} ms, ahead {:.3f}; {} operations, {} nodes, {} allocations; "
+                "{:.2f} GB, limit {:.3f} ms, {:.2f} times it\n",
                 rows, m.length, kind, m.ms, m.ahead_ms, m.operations, m.nodes, m.allocations, limit.bytes() / 1e9,
                 limit_ms, m.ms / limit_ms)
          << fmt::format("    host {:.1f} us; walks {:.1f}, copies {:.1f}, starts {:.1f}, waits {:.1f}\n", m.host_us,
