@@ -95,10 +95,6 @@ void multiply_uses(CudaContext& context, const std::vector<Exl3Shape>& kinds, co
   multiply_kinds(context, kinds, groups, rotate_uses(context, kinds.front(), groups, x, uses), products, uses);
 }
 
-bool same_kinds(const Exl3Bank& a, const Exl3Bank& b) {
-  return std::equal(a.kinds.begin(), a.kinds.end(), b.kinds.begin(), b.kinds.end(), same_kind);
-}
-
 // gate and up of all uses, from rows of x.
 void raise_uses(CudaContext& context, const ExpertTable& table, const Uses& uses, const Tensor& x,
                 const Exl3Products& products) {
@@ -249,6 +245,10 @@ void multiply_without_plan(CudaContext& context, const ExpertTable& table, const
 }
 
 }  // namespace
+
+bool same_kinds(const Exl3Bank& a, const Exl3Bank& b) {
+  return std::equal(a.kinds.begin(), a.kinds.end(), b.kinds.begin(), b.kinds.end(), same_kind);
+}
 
 void prepare_exl3_experts(CudaContext& context, const MoeWeights& weights, ExpertTable& table) {
   table.gate = make_bank(context, weights, [](const ExpertWeights& e) -> const Linear& { return e.w1; });

@@ -2,8 +2,6 @@
 //
 // Products lie in the order of the sorted uses, as they do behind a plan; every block counts its place anew, which
 // takes less than a kernel that writes it down. Bits are those of the other ways (exl3_experts.cpp).
-#include <algorithm>
-
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_layer.hpp"
 
@@ -31,12 +29,6 @@ void multiply_sorted(CudaContext& context, const Exl3Bank& bank, const Exl3Bank*
   }
 }
 
-bool are_kinds_same(const Exl3Bank& a, const Exl3Bank& b) {
-  return std::equal(
-      a.kinds.begin(), a.kinds.end(), b.kinds.begin(), b.kinds.end(),
-      [](const Exl3Shape& x, const Exl3Shape& y) { return x.bits == y.bits && x.codebook == y.codebook; });
-}
-
 }  // namespace
 
 bool are_few_uses(const Routing& routing) {
@@ -54,7 +46,7 @@ RoutedProducts products_of_few(CudaContext& context, const ExpertTable& table, c
   sorted.uses.slots = static_cast<std::int32_t>(routing.ids.cols);
   sorted.uses.x = exl3_rows_of(x);
   const Tensor gate = context.scratch().f32(count, expert.w1.n), up = context.scratch().f32(count, expert.w1.n);
-  if (are_kinds_same(table.gate, table.up)) {
+  if (same_kinds(table.gate, table.up)) {
     multiply_sorted(context, table.gate, &table.up, sorted, {exl3_rows_of(gate), exl3_rows_of(up)});
   } else {
     multiply_sorted(context, table.gate, nullptr, sorted, {exl3_rows_of(gate), {}});

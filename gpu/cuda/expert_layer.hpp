@@ -20,6 +20,9 @@ struct Exl3Bank {
   std::vector<Exl3Shape> kinds;  // one launch each: experts may differ in bits
 };
 
+// Whether two banks have the same kinds in the same order: then their products share launches.
+bool same_kinds(const Exl3Bank& a, const Exl3Bank& b);
+
 // What MoeWeights::packed holds.
 struct ExpertTable {
   Buffer matrices;             // ExpertMatrices [experts]; empty for EXL3

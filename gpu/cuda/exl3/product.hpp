@@ -15,7 +15,7 @@ struct ProductJob {
   // those of the members before. blockIdx.z counts pieces of exl3_rows_max rows, which share nothing.
   Exl3Member members[exl3_members_max];
   // Else the matrix comes from tables[blockIdx.z] and the rows from groups[blockIdx.y]; where the grid has fewer,
-  // blocks of product_chunk.cuh take more than one.
+  // blocks of product_chunk.cuh and product_expert.cuh take more than one.
   const Exl3Matrix* tables[2] = {};
   const Exl3Group* groups = nullptr;
   std::int32_t group_count = 0;

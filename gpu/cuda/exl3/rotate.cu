@@ -141,7 +141,7 @@ struct UsePlace {
   std::int32_t row;  // among the rotated rows
 };
 
-__global__ void __launch_bounds__(32 * warps_most) rotate_uses_kernel(const __grid_constant__ RotateJob job) {
+__global__ void __launch_bounds__(32 * warps_most) rotate_shared_rows_kernel(const __grid_constant__ RotateJob job) {
   wait_for_earlier_kernels();
   __shared__ std::uint32_t largest[shared_uses_most][exl3_slices_max];
   __shared__ UsePlace uses[shared_uses_most];
@@ -188,7 +188,7 @@ cudaError_t launch_uses(cudaStream_t stream, const RotateJob& job) {
   LaunchShape shape;
   shape.grid = dim3(static_cast<unsigned>(job.rows / job.slots), static_cast<unsigned>(job.parts));
   shape.threads = (threads + 31) / 32 * 32;
-  return launch_dependent(stream, shape, rotate_uses_kernel, job);
+  return launch_dependent(stream, shape, rotate_shared_rows_kernel, job);
 }
 
 cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
