@@ -1,7 +1,7 @@
 // EXL3 experts of a step of some rows: two rotations and two products, no plan and no gate of their own.
 //
-// Products lie in the order of the sorted uses, as they do behind a plan; every block counts its place anew, which
-// takes less than a kernel that writes it down. Bits are those of the other ways (exl3_experts.cpp).
+// Products lie in the order of the sorted uses, as they do behind a plan; every block counts its place anew, so that no
+// kernel has to write it down. Bits are those of the other ways (exl3_experts.cpp).
 #include "gpu/cuda/exl3_calls.hpp"
 #include "gpu/cuda/expert_layer.hpp"
 
