@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/last_words.hpp"
+
 namespace tandem::actors {
 
 DecodePlan DecodeLanes::plan() {
@@ -53,6 +55,7 @@ struct DecodeState {
 decode_actor::behavior_type decode_behavior(decode_actor::stateful_pointer<DecodeState> self,
                                             SpeculationPolicy policy) {
   self->state.lanes.set_policy(policy);
+  self->set_exception_handler(keep_exception);
   return {
       [self](begin_atom, RequestId id, std::uint32_t prepared) { self->state.lanes.begin(id, prepared); },
       [self](drop_atom, RequestId id) { self->state.lanes.drop(id); },

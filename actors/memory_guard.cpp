@@ -8,6 +8,8 @@
 #include <optional>
 #include <sstream>
 
+#include "actors/last_words.hpp"
+
 namespace tandem::actors {
 
 namespace {
@@ -58,6 +60,7 @@ void tick(Self self) {
 memory_guard_actor::behavior_type guard_behavior(Self self, MemoryGuardOptions options, SnapshotBoard* board) {
   self->state.options = std::move(options);
   self->state.board = board;
+  self->set_exception_handler(keep_exception);
   self->send(caf::actor_cast<memory_guard_actor>(self), tick_atom::value);
   return {
       [self](tick_atom) { tick(self); },

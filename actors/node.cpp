@@ -133,10 +133,8 @@ class Head final : public HeadNode {
     const auto port = static_cast<std::uint16_t>(options_.rendezvous_port + 1);
     auto published = system_.middleman().publish(supervisor_, port, options_.fabric_host.c_str(), true);
     if (published) return {};
-    const std::string reason = system_.render(published.error());
-    caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
-    return Error{ErrorCode::io, fmt::format("{}:{}", options_.fabric_host, port), "cannot listen: " + reason,
-                 "a free port"};
+    return Error{ErrorCode::io, fmt::format("{}:{}", options_.fabric_host, port),
+                 "cannot listen: " + system_.render(published.error()), "a free port"};
   }
 
   void drain(caf::scoped_actor& self, std::chrono::milliseconds deadline) {

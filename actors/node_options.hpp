@@ -30,7 +30,7 @@ struct NodeOptions {
   MemoryGuardOptions memory;
   std::chrono::milliseconds collective_timeout{120'000};
   std::chrono::milliseconds restart_delay{1'000};  // before a lost rank group is built again; doubles up to 30 s
-  // Called from an actor thread; must not block.
+  // Called from an actor thread; must not block or throw. on_fatal: the node serves no more and has to be stopped.
   std::function<void(const gpu::EngineInfo&)> on_ready;
   std::function<void(int exit_code, const std::string& reason)> on_fatal;
   StepObserver on_step;

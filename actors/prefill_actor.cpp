@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "actors/last_words.hpp"
+
 namespace tandem::actors {
 
 void PrefillQueue::begin(PrefillJob job) {
@@ -66,6 +68,7 @@ struct PrefillState {
 
 prefill_actor::behavior_type prefill_behavior(prefill_actor::stateful_pointer<PrefillState> self, std::uint32_t rows) {
   self->state.queue.reset(rows);
+  self->set_exception_handler(keep_exception);
   return {
       [self](begin_atom, PrefillJob& job) { self->state.queue.begin(std::move(job)); },
       [self](drop_atom, RequestId id) { self->state.queue.drop(id); },

@@ -2,9 +2,11 @@
 #include "actors/reception.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <unordered_map>
 
+#include "actors/last_words.hpp"
 #include "actors/request_actor.hpp"
 
 namespace tandem::actors {
@@ -31,10 +33,11 @@ void receive(Self self, NewRequest request) {
   state.requests.emplace(id, std::move(actor));
 }
 
-void forget(Self self, caf::actor_id actor) {
+void forget(Self self, const caf::down_msg& down) {
   ReceptionState& state = self->state;
-  const auto it = state.by_actor.find(actor);
+  const auto it = state.by_actor.find(down.source.id());
   if (it == state.by_actor.end()) return;
+  if (down.reason) spdlog::error("the actor of request {} ended: {}", it->second, self->system().render(down.reason));
   state.requests.erase(it->second);
   state.by_actor.erase(it);
 }
@@ -48,7 +51,8 @@ void pass_on(Self self, RequestId id, Atom atom) {
 reception_actor::behavior_type reception_behavior(Self self, scheduler_actor scheduler, SnapshotBoard* board) {
   self->state.scheduler = std::move(scheduler);
   self->state.board = board;
-  self->set_down_handler([self](const caf::down_msg& down) { forget(self, down.source.id()); });
+  self->set_down_handler([self](const caf::down_msg& down) { forget(self, down); });
+  self->set_exception_handler(keep_exception);
   return {
       [self](submit_atom, NewRequest& request) { receive(self, std::move(request)); },
       [self](cancel_atom atom, RequestId id) { pass_on(self, id, atom); },

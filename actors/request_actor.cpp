@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "actors/last_words.hpp"
+
 namespace tandem::actors {
 
 std::optional<Rejection> check_request(const GenerationRequest& request, const gpu::EngineInfo& info) {
@@ -45,6 +47,9 @@ struct RequestState {
   bool is_over = false;
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
 
+  // However the actor ends, its sink hears of it: a client waits there.
+  ~RequestState() { lose(); }
+  void lose();
   bool is_stop(gpu::TokenId id) const {
     const auto& stops = request.request->stop_ids;
     return std::find(stops.begin(), stops.end(), id) != stops.end();
@@ -86,6 +91,14 @@ void publish_finish(RequestState& state, FinishReason reason, Clock::time_point 
     s.prompt_length.observe(state.usage.prompt_tokens);
     s.generation_length.observe(state.usage.completion_tokens);
   });
+}
+
+void RequestState::lose() {
+  if (is_over || !request.sink) return;
+  is_over = true;
+  caf::anon_send(scheduler, ended_atom::value, request.id);
+  publish_finish(*this, FinishReason::error, {});
+  request.sink->on_finished({FinishReason::error, usage, "internal_error", "the request's actor ended"});
 }
 
 // A monitor left behind would keep this actor's memory alive for as long as the scheduler lives.
@@ -204,6 +217,7 @@ request_actor::behavior_type request_behavior(Self self, scheduler_actor schedul
   self->monitor(self->state.scheduler);
   self->set_down_handler(
       [self](const caf::down_msg&) { finish(self, FinishReason::error, "internal_error", "the scheduler ended"); });
+  self->set_exception_handler(keep_exception);
   submit(self);
   return {
       [self](deliver_atom, TokenBatch& batch) { return deliver(self, batch); },

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/last_words.hpp"
 #include "actors/scheduler_state.hpp"
 
 namespace tandem::actors {
@@ -169,6 +170,7 @@ scheduler_actor::behavior_type scheduler_behavior(SchedulerSelf self, SchedulerO
   state.self = self;
   state.options = options;
   state.peers = std::move(peers);
+  self->set_exception_handler(keep_exception);
   return {
       [&state](submit_atom, Submit& request, request_actor& owner) {
         return state.submit(std::move(request), std::move(owner));

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
+#include "actors/last_words.hpp"
+#include "actors/local_ranks.hpp"
 #include "actors/rank_group.hpp"
-#include "actors/rank_worker.hpp"
 #include "gpu/comm/tcp_communicator.hpp"
 
 namespace tandem::actors {
@@ -26,8 +26,12 @@ struct Loss {
   std::string reason;
 };
 
+struct SupervisorState;
+using Self = caf::stateful_actor<SupervisorState>*;
+
 struct SupervisorState {
   static inline const char* name = "node-supervisor";
+  Self self;
   NodeOptions options;
   SnapshotBoard* board = nullptr;
   scheduler_actor scheduler;
@@ -40,13 +44,14 @@ struct SupervisorState {
   Loss last_loss;
   std::map<caf::actor_addr, std::string> vital;  // actors that nothing replaces, by name
   std::chrono::milliseconds delay{0};
-  std::vector<std::shared_ptr<RankControl>> controls;             // local ranks of this generation
-  std::set<caf::actor_addr> locals;                               // local rank workers that have not ended yet
+  LocalRanks locals;                                              // those that have not ended yet
   std::map<int, caf::actor> nodes;                                // tcp: the other ranks' nodes that said hello
   std::map<int, caf::typed_response_promise<Assignment>> hellos;  // and wait for their assignment
-};
 
-using Self = caf::stateful_actor<SupervisorState>*;
+  explicit SupervisorState(Self actor) : self(actor) {}
+  // Who watches the others is watched by nobody: its end, if it was not ordered, is the node's.
+  ~SupervisorState();
+};
 
 void set_state(Self self, NodeState node_state, const std::string& detail) {
   self->state.board->update([&](RuntimeSnapshot& s) {
@@ -65,6 +70,13 @@ void die(Self self, int exit_code, const std::string& reason) {
   if (state.options.on_fatal) state.options.on_fatal(exit_code, reason);
 }
 
+SupervisorState::~SupervisorState() {
+  if (is_stopping) return;
+  const std::string reason = describe_end(*self);
+  if (scheduler) caf::anon_send(scheduler, ranks_down_atom::value, reason);
+  die(self, 1, reason);
+}
+
 // --- building a generation
 
 // Connects a rank to its group; given up soon after `stop` became true.
@@ -73,7 +85,6 @@ using Connect = std::function<Result<std::unique_ptr<gpu::Communicator>>(const s
 void spawn_local(Self self, int rank, Connect connect) {
   SupervisorState& state = self->state;
   auto control = std::make_shared<RankControl>();
-  state.controls.push_back(control);
   RankWorkerOptions worker{rank,
                            state.roster.run_id(),
                            state.options.engine,
@@ -81,8 +92,8 @@ void spawn_local(Self self, int rank, Connect connect) {
                            control,
                            self};
   caf::actor actor = spawn_rank_worker(self->system(), std::move(worker));
+  state.locals.add(actor, std::move(control));
   self->monitor(actor);
-  state.locals.insert(actor.address());
   self->send(actor, start_atom::value);
 }
 
@@ -130,7 +141,6 @@ void try_start(Self self) {
         self, NodeState::rendezvous,
         fmt::format("waiting for {} of {} other ranks", state.options.ranks - 1 - static_cast<int>(state.hellos.size()),
                     state.options.ranks - 1));
-  state.controls.clear();
   state.roster.begin(state.options.ranks, make_run_id());
   const bool is_local = state.options.transport == Transport::threads;
   set_state(self, is_local ? NodeState::loading : NodeState::rendezvous,
@@ -145,9 +155,7 @@ void try_start(Self self) {
 
 void stop_group(Self self, const std::string& reason) {
   SupervisorState& state = self->state;
-  for (auto& control : state.controls) control->abort(reason);
-  for (const auto& address : state.locals)
-    if (auto actor = caf::actor_cast<caf::actor>(address)) self->send_exit(actor, caf::exit_reason::user_shutdown);
+  state.locals.stop(reason);
   for (auto& [rank, node] : state.nodes) self->send(node, reset_atom::value, state.roster.run_id());
   state.roster.end();
 }
@@ -206,7 +214,7 @@ void on_down(Self self, const caf::down_msg& down) {
   SupervisorState& state = self->state;
   if (const auto vital = state.vital.find(down.source); vital != state.vital.end())
     return die(self, 1, fmt::format("the {} actor ended: {}", vital->second, self->system().render(down.reason)));
-  if (state.locals.erase(down.source) > 0) {
+  if (state.locals.erase(down.source)) {
     // A worker that ends without having reported `failed` (killed, exception in CAF) still takes its generation with
     // it.
     lose_group(self, 1, "a rank worker ended");
@@ -290,6 +298,7 @@ caf::behavior supervisor_behavior(Self self, NodeOptions options, SnapshotBoard*
   self->state.options = std::move(options);
   self->state.board = board;
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->set_exception_handler(keep_exception);
   return {
       [self](submit_atom, const scheduler_actor& scheduler) { self->state.scheduler = scheduler; },
       [self](vital_atom, const std::string& name, const caf::actor& actor) {

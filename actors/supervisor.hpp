@@ -4,6 +4,9 @@
 // say hello; they get an Assignment with a fresh run id and connect their communicators to rank 0. A rank that fails
 // before the first READY ends the node (on_fatal with the rank's exit code); later failures stop the whole group, tell
 // the scheduler, and start over.
+//
+// Whatever else ends this actor than (drain) ends the node too: its state stops the local ranks, tells the scheduler
+// that they are gone, and calls on_fatal with exit code 1.
 #pragma once
 
 #include "actors/handles.hpp"

@@ -7,7 +7,8 @@
 #include <caf/io/all.hpp>
 #include <utility>
 
-#include "actors/rank_worker.hpp"
+#include "actors/last_words.hpp"
+#include "actors/local_ranks.hpp"
 #include "gpu/comm/tcp_communicator.hpp"
 
 namespace tandem::actors {
@@ -19,12 +20,15 @@ constexpr int exit_peer_lost = 12;
 constexpr auto hello_timeout =
     std::chrono::seconds(86'400);  // the head answers when its group is complete; its death ends the wait
 
+struct WorkerState;
+using Self = caf::stateful_actor<WorkerState>*;
+
 struct WorkerState {
   static inline const char* name = "worker-node";
+  Self self;
   WorkerNodeOptions options;
   caf::actor head;
-  caf::actor worker;
-  std::shared_ptr<RankControl> control;
+  LocalRanks ranks;  // one at most
   std::string run_id;
   std::string last_reason;  // of the wait; logged when it changes
   bool is_stopping = false;
@@ -33,14 +37,19 @@ struct WorkerState {
   std::uint64_t search = 0;
   bool is_searching = false;  // connecting, or waiting for the answer to a hello
   std::chrono::steady_clock::time_point head_lost{};
-};
 
-using Self = caf::stateful_actor<WorkerState>*;
+  explicit WorkerState(Self actor) : self(actor) {}
+  ~WorkerState();  // nobody watches this actor: its end, if it was not ordered, is the process's
+};
 
 void die(Self self, int exit_code, const std::string& reason) {
   if (self->state.is_stopping) return;
   self->state.is_stopping = true;
   if (self->state.options.node.on_fatal) self->state.options.node.on_fatal(exit_code, reason);
+}
+
+WorkerState::~WorkerState() {
+  die(self, 1, describe_end(*self));
 }
 
 void retry_later(Self self, const std::string& why) {
@@ -60,11 +69,11 @@ void retry_later(Self self, const std::string& why) {
 void run_rank(Self self, const Assignment& assignment) {
   WorkerState& state = self->state;
   state.is_searching = false;
-  if (state.is_stopping || state.worker) return;
+  if (state.is_stopping || !state.ranks.empty()) return;
   if (!assignment.refusal.empty()) return die(self, exit_usage, "the head refuses this rank: " + assignment.refusal);
   spdlog::info("rank {} joins run {} of {} ranks", state.options.rank, assignment.run_id, assignment.ranks);
   state.run_id = assignment.run_id;
-  state.control = std::make_shared<RankControl>();
+  auto control = std::make_shared<RankControl>();
   gpu::TcpGroup group;
   group.rank = state.options.rank;
   group.size = assignment.ranks;
@@ -72,16 +81,16 @@ void run_rank(Self self, const Assignment& assignment) {
   group.port = assignment.port;
   group.token = assignment.link_token;
   group.timeout = state.options.node.collective_timeout;
-  RankWorkerOptions worker{
-      state.options.rank,
-      assignment.run_id,
-      state.options.node.engine,
-      [group, control = state.control] { return gpu::make_tcp_communicator(group, control->stop); },
-      state.control,
-      state.head};
-  state.worker = spawn_rank_worker(self->system(), std::move(worker));
-  self->monitor(state.worker);
-  self->send(state.worker, start_atom::value);
+  RankWorkerOptions worker{state.options.rank,
+                           assignment.run_id,
+                           state.options.node.engine,
+                           [group, control] { return gpu::make_tcp_communicator(group, control->stop); },
+                           control,
+                           state.head};
+  const caf::actor actor = spawn_rank_worker(self->system(), std::move(worker));
+  state.ranks.add(actor, std::move(control));
+  self->monitor(actor);
+  self->send(actor, start_atom::value);
 }
 
 // Runs `act` unless the search that it belongs to was given up meanwhile.
@@ -112,7 +121,7 @@ void meet(Self self, const caf::strong_actor_ptr& head) {
 
 void connect(Self self) {
   WorkerState& state = self->state;
-  if (state.is_stopping || state.worker || state.is_searching) return;
+  if (state.is_stopping || !state.ranks.empty() || state.is_searching) return;
   state.is_searching = true;
   if (state.head) return say_hello(self);
   const auto on_found = of_this_search(self, [self](caf::strong_actor_ptr& head) { meet(self, head); });
@@ -126,16 +135,9 @@ void connect(Self self) {
             [on_error](caf::error& error) { on_error(error); });
 }
 
-void stop_rank(Self self, const std::string& reason) {
-  WorkerState& state = self->state;
-  if (state.control) state.control->abort(reason);
-  if (state.worker) self->send_exit(state.worker, caf::exit_reason::user_shutdown);
-}
-
 void on_down(Self self, const caf::down_msg& down) {
   WorkerState& state = self->state;
-  if (state.worker && down.source == state.worker.address()) {
-    state.worker = nullptr;
+  if (state.ranks.erase(down.source)) {
     state.run_id.clear();
     if (state.is_stopping) return self->quit();
     spdlog::info("rank {} ended; saying hello again", state.options.rank);
@@ -146,20 +148,21 @@ void on_down(Self self, const caf::down_msg& down) {
   spdlog::warn("the head is gone");
   state.head = nullptr;
   state.head_lost = self->clock().now();
-  stop_rank(self, "the head is gone");
-  if (!state.worker) retry_later(self, "the head is gone");
+  state.ranks.stop("the head is gone");
+  if (state.ranks.empty()) retry_later(self, "the head is gone");
 }
 
 void on_drain(Self self) {
   self->state.is_stopping = true;
-  stop_rank(self, "the node stops");
-  if (!self->state.worker) self->quit();
+  self->state.ranks.stop("the node stops");
+  if (self->state.ranks.empty()) self->quit();
 }
 
 caf::behavior worker_behavior(Self self, WorkerNodeOptions options) {
   self->state.options = std::move(options);
   self->state.head_lost = self->clock().now();
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->set_exception_handler(keep_exception);
   return {
       [self](start_atom) { connect(self); },
       [self](tick_atom) {
@@ -167,7 +170,7 @@ caf::behavior worker_behavior(Self self, WorkerNodeOptions options) {
         connect(self);
       },
       [self](reset_atom, const std::string& run_id) {
-        if (run_id == self->state.run_id) stop_rank(self, "the head ended this generation");
+        if (run_id == self->state.run_id) self->state.ranks.stop("the head ended this generation");
       },
       [self](drain_atom) { on_drain(self); },
       [self](inspect_atom) {

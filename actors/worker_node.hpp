@@ -2,7 +2,7 @@
 //
 // It connects to the head's supervisor, says hello, runs the rank it is assigned, and says hello again when that
 // generation is over. A head that refuses it ends the node (exit code 2); a head that stays away for `head_timeout`
-// does too (12).
+// does too (12), and so does an end of this actor that was not ordered (1).
 #pragma once
 
 #include "actors/handles.hpp"

@@ -80,6 +80,55 @@ BOOST_AUTO_TEST_CASE(an_actor_that_had_ended_before_it_was_introduced_counts_as_
   BOOST_TEST(node.ends.size() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(the_supervisors_own_end_is_the_nodes_end_and_is_named) {
+  for (const auto reason : {caf::exit_reason::kill, caf::exit_reason::user_shutdown}) {
+    Supervised node;
+    node.coordinator.run();
+    caf::anon_send_exit(node.supervisor, reason);
+    node.coordinator.run();
+    BOOST_REQUIRE(node.ends.size() == 1U);
+    BOOST_TEST(node.ends.front().first == 1);
+    const std::string& why = node.ends.front().second;
+    BOOST_TEST(why.starts_with("the node-supervisor actor ended: "), why);
+    BOOST_TEST(why.find(to_string(reason)) != std::string::npos, why);
+    BOOST_TEST((node.board.read().state == NodeState::failed));
+    BOOST_TEST(node.board.read().detail == why);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_error_as_a_message_ends_the_node_like_an_exit) {
+  Supervised node;
+  caf::anon_send(node.supervisor, caf::make_error(caf::sec::unexpected_message));
+  node.coordinator.run();
+  BOOST_REQUIRE(node.ends.size() == 1U);
+  BOOST_TEST(node.ends.front().second.find("unexpected_message") != std::string::npos, node.ends.front().second);
+}
+
+BOOST_AUTO_TEST_CASE(an_ordered_stop_is_no_end_to_report) {
+  Supervised node;
+  node.coordinator.run();
+  bool has_ended = false;
+  node.supervisor->attach_functor([&](const caf::error&) { has_ended = true; });
+  caf::anon_send(node.supervisor, drain_atom::value);
+  node.coordinator.run();
+  BOOST_TEST(has_ended);
+  BOOST_TEST(node.ends.empty());
+  BOOST_TEST((node.board.read().state == NodeState::stopped));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_has_failed_already_keeps_its_first_reason) {
+  Supervised node;
+  const caf::actor scheduler = node.spawn_idle();
+  introduce_vital(node.supervisor, "scheduler", scheduler);
+  caf::anon_send_exit(scheduler, caf::exit_reason::kill);
+  node.coordinator.run();
+  caf::anon_send_exit(node.supervisor, caf::exit_reason::kill);
+  node.coordinator.run();
+  BOOST_REQUIRE(node.ends.size() == 1U);
+  BOOST_TEST(node.ends.front().second.find("scheduler actor") != std::string::npos, node.ends.front().second);
+  BOOST_TEST(node.board.read().detail == node.ends.front().second);
+}
+
 BOOST_AUTO_TEST_CASE(a_node_that_says_hello_again_is_heard_and_another_one_is_not) {
   Supervised node;
   std::vector<std::string> first_heard, second_heard;

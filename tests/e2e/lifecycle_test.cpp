@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/e2e/chat_client.hpp"
+#include "tests/e2e/stray_exit.hpp"
 #include "tests/e2e/tandem_process.hpp"
 
 using namespace tandem::test;
@@ -55,6 +56,29 @@ BOOST_AUTO_TEST_CASE(sigterm_under_streams_tells_each_and_exits_with_0_in_time) 
   BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == 0, server.process().output());
   for (auto& client : clients) client.join();
   for (const auto& answer : answers) BOOST_TEST(answer.is_done);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_supervisor_ends_the_process_with_1_in_time_or_a_stop_with_0) {
+  for (const bool is_stopping : {false, true}) {
+    const std::uint16_t ports = free_port_pair();
+    TandemServer server{tiny_model(), {"--transport", "tcp", "--rdv-port", std::to_string(ports)}};
+    ChatAnswer answer;
+    std::thread client{[&] {
+      answer = ask(server.port(), chat_body("Tell me a story.", false,
+                                            {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
+    }};
+    BOOST_TEST(metric_reaches(server.port(), "vllm:generation_tokens_total", 5));
+    if (is_stopping) server.process().send(SIGTERM);
+    BOOST_TEST(end_published(static_cast<std::uint16_t>(ports + 1)));
+    BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == (is_stopping ? 0 : 1));
+    client.join();
+    BOOST_TEST(answer.is_done);
+    BOOST_TEST(!answer.error.empty());
+    const std::string output = server.process().output(), line = "[error] the node-supervisor actor ended: ";
+    const auto at = output.find(line);
+    BOOST_TEST((at != std::string::npos) == !is_stopping, output);
+    if (!is_stopping) BOOST_TEST(output.find(line, at + 1) == std::string::npos, output);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_second_instance_exits_3_if_it_is_ours_and_1_with_the_owner_if_not) {
