@@ -68,7 +68,10 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_supervisor_ends_the_process_with_1_in_time_o
                                             {{"stream", true}, {"ignore_eos", true}, {"max_tokens", 3900}}));
     }};
     BOOST_TEST(metric_reaches(server.port(), "vllm:generation_tokens_total", 5));
-    if (is_stopping) server.process().send(SIGTERM);
+    if (is_stopping) {
+      server.process().send(SIGTERM);
+      BOOST_TEST(server.process().wait_for_line("stopping").has_value());
+    }
     BOOST_TEST(end_published(static_cast<std::uint16_t>(ports + 1)));
     BOOST_TEST(server.process().wait_for_exit(stop_limit).value_or(-1) == (is_stopping ? 0 : 1));
     client.join();
