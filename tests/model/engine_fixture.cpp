@@ -29,8 +29,20 @@ struct Running {
   SequenceId id = 0;
   std::uint32_t fed = 0;
   Reply reply;
+  bool is_closed = false;
   bool is_done() const { return reply.tokens.size() >= request.generate; }
 };
+
+SequenceOpen opening(const Running& running) {
+  const Request& request = running.request;
+  SequenceOpen open;
+  open.id = running.id;
+  open.sampling = request.sampling;
+  open.max_tokens_total = static_cast<std::uint32_t>(request.prompt.size()) + request.generate + 8;
+  open.replayed = request.replayed;
+  open.prompt_tokens = request.tell_prompt_length ? static_cast<std::uint32_t>(request.prompt.size()) : 0;
+  return open;
+}
 
 void add_work(StepPlan& plan, const Running& running) {
   const Request& request = running.request;
@@ -88,20 +100,16 @@ Result<StepResult> EngineDriver::step(StepPlan plan) {
 
 std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
   std::vector<Running> all;
-  StepPlan plan;
-  for (const Request& request : requests) {
-    SequenceOpen open;
-    open.id = next_id_++;
-    open.sampling = request.sampling;
-    open.max_tokens_total = static_cast<std::uint32_t>(request.prompt.size()) + request.generate + 8;
-    open.replayed = request.replayed;
-    open.prompt_tokens = request.tell_prompt_length ? static_cast<std::uint32_t>(request.prompt.size()) : 0;
-    plan.open.push_back(open);
-    all.push_back({request, open.id, 0, {}});
-  }
-  while (std::any_of(all.begin(), all.end(), [](const Running& running) { return !running.is_done(); })) {
-    for (const Running& running : all) {
-      if (!running.is_done()) add_work(plan, running);
+  for (const Request& request : requests) all.push_back({request, next_id_++, 0, {}});
+  for (std::uint32_t steps = 0;
+       std::any_of(all.begin(), all.end(), [](const Running& running) { return !running.is_closed; }); ++steps) {
+    StepPlan plan;
+    for (Running& running : all) {
+      if (steps == running.request.joins) plan.open.push_back(opening(running));
+      if (steps >= running.request.joins && !running.is_done()) add_work(plan, running);
+      if (running.is_closed || !running.is_done()) continue;
+      plan.close.push_back(running.id);
+      running.is_closed = true;
     }
     const auto result = step(plan);
     if (!result) demand(false, result.error().message());
@@ -109,15 +117,12 @@ std::vector<Reply> EngineDriver::run(const std::vector<Request>& requests) {
       take_result(*std::find_if(all.begin(), all.end(), [&](const Running& running) { return running.id == lane.id; }),
                   lane);
     }
-    plan = {};
   }
   std::vector<Reply> replies;
   for (Running& running : all) {
-    plan.close.push_back(running.id);
     running.reply.tokens.resize(running.request.generate);
     replies.push_back(std::move(running.reply));
   }
-  demand(step(plan).has_value(), "closing failed");
   return replies;
 }
 

@@ -20,6 +20,7 @@ struct Request {
   std::uint32_t generate = 32;
   std::vector<TokenId> replayed;
   bool tell_prompt_length = true;
+  std::uint32_t joins = 0;  // steps of the others before it opens
 };
 
 struct Reply {
@@ -35,8 +36,10 @@ class EngineDriver {
   explicit EngineDriver(const std::filesystem::path& model, int lanes_max = 4);
   // Uses a communicator of a group; it must outlive the driver.
   EngineDriver(const std::filesystem::path& model, Communicator& communicator);
+  explicit EngineDriver(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
-  // Runs requests together, every one as fast as plans allow, until each has generated what it asked for.
+  // Runs requests together, every one as fast as plans allow, until each has generated what it asked for; it closes
+  // with the step after that.
   std::vector<Reply> run(const std::vector<Request>& requests);
   Reply run_one(const Request& request) { return run({request}).front(); }
   Result<StepResult> step(StepPlan plan);
