@@ -2,6 +2,7 @@
 //
 // With two slots a row 1,536 uses are the most that do not take turns, 2,048 the fewest in the order of steps, and
 // 2,049 rows the fewest of two chunks.
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/cuda/device_fixture.hpp"
@@ -66,9 +67,9 @@ void check_many_experts(std::int64_t rows) {
 
 BOOST_AUTO_TEST_SUITE(exl3)
 
-BOOST_AUTO_TEST_CASE(experts_of_many_rows_have_the_bits_of_few) {
-  if (!has_device()) return;
-  for (const std::int64_t rows : {768, 769, 1023, 1024, 2048, 2049}) check_many_experts(rows);
+BOOST_DATA_TEST_CASE(experts_of_many_rows_have_the_bits_of_few,
+                     boost::unit_test::data::make({768, 769, 1023, 1024, 2048, 2049}), rows) {
+  if (has_device()) check_many_experts(rows);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
