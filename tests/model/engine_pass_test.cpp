@@ -4,171 +4,11 @@
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
-#include <limits>
 
-#include "tests/build_paths.hpp"
-#include "tests/model/golden_fixture.hpp"
-#include "tests/model/played_ops_fixture.hpp"
+#include "tests/model/pass_side.hpp"
 
 namespace tandem::gpu::test {
 namespace {
-
-constexpr std::int32_t prompt_rows = 20, rows_of_one = 64;
-
-// The golden model with operations that can be prepared.
-struct PlayedModel {
-  std::unique_ptr<Communicator> communicator = make_solo_communicator();
-  std::unique_ptr<Model> model;
-  PlayedOps* ops = nullptr;
-};
-
-PlayedModel load_played() {
-  PlayedModel loaded;
-  ModelOptions options;
-  options.folder = golden_model_folder() / "ckpt";
-  options.max_positions = 256;
-  auto model = load_model(options, *loaded.communicator, {}, nullptr);
-  BOOST_REQUIRE_MESSAGE(model.has_value(), (model ? std::string() : model.error().message()));
-  loaded.model = std::move(*model);
-  auto ops = std::make_unique<PlayedOps>(std::move(loaded.model->ops));
-  loaded.ops = ops.get();
-  loaded.model->ops = std::move(ops);
-  return loaded;
-}
-
-const PlayedModel& played() {
-  static const PlayedModel loaded = load_played();
-  return loaded;
-}
-
-// A sequence and the number that its tokens follow from.
-struct Line {
-  std::unique_ptr<SequenceState> state;
-  std::int32_t number = 0;
-};
-
-struct Feed {
-  Line& line;
-  std::int32_t count = 1;
-  TokenKind kind = TokenKind::text;
-};
-
-struct How {
-  bool taps = false;
-  Probe* probe = nullptr;
-  std::vector<std::int32_t> upper_rows;
-  std::int32_t unwanted = 0;  // first rows whose logits nobody needs
-};
-
-// An engine's passes, of which some are prepared, or the same ones operation by operation.
-class Side {
- public:
-  explicit Side(bool prepares) : model_(*played().model), prepares_(prepares), forward_(model_), pass_(forward_) {
-    auto layout = plan_caches(model_.config, model_.numerics, {256, 1024, 3, 128});
-    BOOST_REQUIRE(layout.has_value());
-    pools_ = std::make_unique<CachePools>(std::move(*layout), model_.ops->memory());
-    // The workspace of later passes is one block, and none of them makes it larger.
-    Line largest = open();
-    for (int i = 0; i < 2; ++i) {
-      auto passed = plain(fed({{largest, rows_of_one}}, {true, nullptr, {}, 0}));
-      BOOST_REQUIRE(passed.has_value());
-      overwrite_rest();
-    }
-    pass_.forget();
-    seen_.clear();
-  }
-
-  // A sequence that holds a prompt.
-  Line open() {
-    auto state = pools_->open(200);
-    BOOST_REQUIRE(state.has_value());
-    Line line{std::move(*state), ++lines_};
-    read(plain(fed({{line, prompt_rows}}, {})));
-    return line;
-  }
-
-  void prepare(const std::vector<NextRows>& next, bool taps = false) {
-    if (prepares_) pass_.prepare(next, taps);
-  }
-  void forget() { pass_.forget(); }
-
-  // Runs a step, then prepares the next one, if any, and only then reads what the step has left.
-  void step(const std::vector<Feed>& feeds, const How& how = {}, const std::vector<NextRows>& next = {}) {
-    const PassRows pass = fed(feeds, how);
-    const auto passed = prepares_ ? pass_.run(pass) : plain(pass);
-    if (!next.empty()) prepare(next, how.taps);
-    overwrite_rest();
-    read(passed);
-  }
-
-  // Rows whose bits show what state the passes so far have left, operation by operation.
-  void look_behind(const std::vector<std::reference_wrapper<Line>>& lines) {
-    for (Line& line : lines) {
-      for (const std::int32_t count : {1, 2, 3}) read(plain(fed({{line, count}}, {true, nullptr, {}, 0})));
-    }
-  }
-
-  // Hidden rows, taps and logits of all steps.
-  const std::vector<float>& seen() const { return seen_; }
-
- private:
-  static PassRows fed(const std::vector<Feed>& feeds, const How& how) {
-    PassRows pass;
-    for (const Feed& feed : feeds) {
-      SequenceState& state = *feed.line.state;
-      const std::int64_t first = state.length();
-      std::vector<std::int32_t> tokens;
-      for (std::int64_t at = first; at < first + feed.count; ++at) {
-        tokens.push_back(static_cast<std::int32_t>((7 * at + 31 * feed.line.number) % 250));
-      }
-      BOOST_REQUIRE(state.append(tokens, feed.kind).has_value());
-      pass.rows.add(state, first, feed.count);
-    }
-    pass.options.taps = how.taps;
-    pass.options.probe = how.probe;
-    pass.options.upper_rows = how.upper_rows;
-    for (std::int32_t row = how.unwanted; row < pass.rows.rows(); ++row) pass.wanted.push_back(row);
-    return pass;
-  }
-
-  Result<PassResult> plain(const PassRows& pass) {
-    auto passed = forward_.run(pass.rows, pass.options);
-    if (!passed) return passed.error();
-    PassResult result{std::move(*passed), {}};
-    if (pass.wanted.empty()) return result;
-    const auto logits = forward_.logits(result.rows, pass.wanted);
-    if (!logits) return logits.error();
-    result.logits = *logits;
-    return result;
-  }
-
-  // Fills memory behind the last pass, as its users do.
-  void overwrite_rest() {
-    const Workspace::Scope scope(forward_.workspace());
-    const std::vector<float> values(std::size_t{1} << 16, std::numeric_limits<float>::quiet_NaN());
-    const Tensor rest = forward_.workspace().f32(1, static_cast<std::int64_t>(values.size()));
-    model_.ops->memory().upload(std::as_bytes(std::span(values)), rest.data);
-  }
-
-  void read(const Result<PassResult>& passed) {
-    BOOST_REQUIRE_MESSAGE(passed.has_value(), (passed ? std::string() : passed.error().message()));
-    for (const Tensor& tensor : {passed->rows.hidden, passed->rows.taps, passed->logits}) {
-      Buffer copy;
-      const auto values = on_host(model_.ops->memory(), tensor, copy);
-      BOOST_REQUIRE(values.has_value());
-      if (values->empty()) continue;
-      seen_.insert(seen_.end(), values->row<float>(0), values->row<float>(values->rows));
-    }
-  }
-
-  const Model& model_;
-  bool prepares_;
-  std::unique_ptr<CachePools> pools_;
-  ForwardPass forward_;
-  EnginePass pass_;
-  std::int32_t lines_ = 0;
-  std::vector<float> seen_;
-};
 
 // What a script of steps is to make ready, and how much of that is to run.
 struct Expected {
@@ -176,13 +16,13 @@ struct Expected {
   int started = 0;
 };
 
-void check(const std::string& what, const Expected& expected, const std::function<void(Side&)>& script) {
+void check(const std::string& what, const Expected& expected, const std::function<void(PassSide&)>& script) {
   BOOST_TEST_CONTEXT(what) {
-    Side plain(false);
+    PassSide plain(false);
     const Played none = played().ops->played();
     script(plain);
     BOOST_TEST(played().ops->played().prepared == none.prepared);
-    Side ahead(true);
+    PassSide ahead(true);
     const Played before = played().ops->played();
     script(ahead);
     const Played& after = played().ops->played();
@@ -199,7 +39,7 @@ NextRows next_of(const Line& line, std::int32_t count = 1) {
 
 // A step that differs from the one of `rows` rows that was prepared.
 void check_not_started(const std::string& what, std::int32_t rows, const Feed& fed_instead, const How& how) {
-  check(what, {1, 0}, [&](Side& side) {
+  check(what, {1, 0}, [&](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line, rows)});
     side.step({{line, fed_instead.count, fed_instead.kind}}, how);
@@ -213,7 +53,7 @@ BOOST_AUTO_TEST_SUITE(engine_pass)
 
 BOOST_AUTO_TEST_CASE(the_pass_that_was_prepared_is_the_one_that_runs) {
   for (const std::int32_t rows : {1, 2, 6, rows_of_one}) {
-    check(std::to_string(rows) + " rows", {1, 1}, [&](Side& side) {
+    check(std::to_string(rows) + " rows", {1, 1}, [&](PassSide& side) {
       Line line = side.open();
       side.prepare({next_of(line, rows)});
       side.step({{line, rows}});
@@ -223,25 +63,25 @@ BOOST_AUTO_TEST_CASE(the_pass_that_was_prepared_is_the_one_that_runs) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pass_over_several_sequences_is_prepared_in_their_order) {
-  check("in order", {1, 1}, [](Side& side) {
+  check("in order", {1, 1}, [](PassSide& side) {
     Line first = side.open(), second = side.open();
     side.prepare({next_of(second, 2), next_of(first)}, true);
     side.step({{second, 2}, {first}}, {true, nullptr, {}, 0});
     side.look_behind({first, second});
   });
-  check("the other way round", {1, 0}, [](Side& side) {
+  check("the other way round", {1, 0}, [](PassSide& side) {
     Line first = side.open(), second = side.open();
     side.prepare({next_of(first), next_of(second)});
     side.step({{second}, {first}});
     side.look_behind({first, second});
   });
-  check("without the second", {1, 0}, [](Side& side) {
+  check("without the second", {1, 0}, [](PassSide& side) {
     Line first = side.open(), second = side.open();
     side.prepare({next_of(first), next_of(second)});
     side.step({{first}});
     side.look_behind({first, second});
   });
-  check("with one more", {1, 0}, [](Side& side) {
+  check("with one more", {1, 0}, [](PassSide& side) {
     Line first = side.open(), second = side.open();
     side.prepare({next_of(first)});
     side.step({{first}, {second}});
@@ -265,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_pass_with_other_options_is_not_the_prepared_one) {
   Recorder probe;
   check_not_started("a probe", 2, {none, 2}, {false, &probe, {}, 0});
   BOOST_TEST(!probe.seen.empty());
-  check("no taps", {1, 0}, [](Side& side) {
+  check("no taps", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)}, true);
     side.step({{line}});
@@ -274,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_pass_with_other_options_is_not_the_prepared_one) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pass_from_another_position_is_not_the_prepared_one) {
-  check("one position back", {1, 0}, [](Side& side) {
+  check("one position back", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)});
     BOOST_REQUIRE(line.state->truncate(prompt_rows - 1).has_value());
@@ -285,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_pass_from_another_position_is_not_the_prepared_one) {
 
 // The state of the new one may lie where that of the old one was.
 BOOST_AUTO_TEST_CASE(what_was_prepared_is_void_when_sequences_come_or_go) {
-  check("another one of the same length", {1, 0}, [](Side& side) {
+  check("another one of the same length", {1, 0}, [](PassSide& side) {
     Line line = side.open(), other = side.open();
     side.prepare({next_of(line), next_of(other)});
     side.forget();
@@ -294,7 +134,7 @@ BOOST_AUTO_TEST_CASE(what_was_prepared_is_void_when_sequences_come_or_go) {
     side.step({{line}, {other}});
     side.look_behind({line, other});
   });
-  check("one more, which has no rows yet", {1, 0}, [](Side& side) {
+  check("one more, which has no rows yet", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)});
     side.forget();
@@ -304,21 +144,21 @@ BOOST_AUTO_TEST_CASE(what_was_prepared_is_void_when_sequences_come_or_go) {
 }
 
 BOOST_AUTO_TEST_CASE(only_what_was_prepared_last_can_start) {
-  check("fewer rows instead", {2, 1}, [](Side& side) {
+  check("fewer rows instead", {2, 1}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line, 3)});
     side.prepare({next_of(line)});
     side.step({{line}});
     side.look_behind({line});
   });
-  check("nothing instead", {1, 0}, [](Side& side) {
+  check("nothing instead", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)});
     side.prepare({});
     side.step({{line}});
     side.look_behind({line});
   });
-  check("a pass that was prepared before another one ran", {1, 0}, [](Side& side) {
+  check("a pass that was prepared before another one ran", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line, 2)});
     side.step({{line}});
@@ -329,7 +169,7 @@ BOOST_AUTO_TEST_CASE(only_what_was_prepared_last_can_start) {
 }
 
 BOOST_AUTO_TEST_CASE(a_long_pass_is_not_prepared) {
-  check("a row too many", {0, 0}, [](Side& side) {
+  check("a row too many", {0, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line, rows_of_one + 1)});
     side.step({{line, rows_of_one + 1}});
@@ -339,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_long_pass_is_not_prepared) {
 
 BOOST_AUTO_TEST_CASE(a_backend_may_refuse_and_forget) {
   PlayedOps& ops = *played().ops;
-  check("refused", {0, 0}, [&](Side& side) {
+  check("refused", {0, 0}, [&](PassSide& side) {
     Line line = side.open();
     ops.refuse(true);
     side.prepare({next_of(line)});
@@ -347,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_backend_may_refuse_and_forget) {
     side.step({{line}});
     side.look_behind({line});
   });
-  check("discarded by another body", {1, 0}, [&](Side& side) {
+  check("discarded by another body", {1, 0}, [&](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)});
     BOOST_REQUIRE(ops.run_as_one([]() -> Result<void> { return {}; }).has_value());
@@ -361,7 +201,7 @@ BOOST_AUTO_TEST_CASE(steps_that_prepare_each_other_have_the_bits_of_steps_that_d
   struct Guess {
     std::int32_t rows, guessed;
   };
-  check("eleven steps", {11, 7}, [](Side& side) {
+  check("eleven steps", {11, 7}, [](PassSide& side) {
     Line first = side.open(), second = side.open();
     for (const Guess step : {Guess{1, 1}, {1, 6}, {6, 6}, {6, 1}, {1, 2}, {1, 2}, {6, 2}, {1, 1}, {1, 1}, {1, 6}}) {
       side.step({{first, step.rows}, {second}}, {}, {next_of(first, step.guessed), next_of(second)});
