@@ -158,6 +158,14 @@ BOOST_AUTO_TEST_CASE(only_what_was_prepared_last_can_start) {
     side.step({{line}});
     side.look_behind({line});
   });
+  // A long pass does not tell the backend to discard anything.
+  check("a pass that was prepared before a long one ran", {1, 0}, [](PassSide& side) {
+    Line line = side.open(), other = side.open();
+    side.prepare({next_of(line)});
+    side.step({{other, rows_of_one + 1}});
+    side.step({{line}});
+    side.look_behind({line, other});
+  });
   check("a pass that was prepared before another one ran", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line, 2)});
