@@ -259,5 +259,6 @@ int __syncthreads_or(int predicate) {
   const int result = any;
   __syncthreads();
   any = 0;
+  __syncthreads();  // nobody is asked again before all have cleared it
   return result;
 }

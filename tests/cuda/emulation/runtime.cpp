@@ -145,7 +145,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 
 namespace tandem::gpu::cuda {
 
-cudaError_t select_wide(cudaStream_t, const IndexWork&) {
-  return counted();
+// Chooses what one block a row chooses, by one block a row.
+cudaError_t select_wide(cudaStream_t stream, const IndexWork& work) {
+  if (DryRun::is_on()) return counted();
+  IndexWork narrow = work;
+  narrow.visible_most = wide_select_least - 1;
+  return select_entries(stream, narrow);
 }
 }  // namespace tandem::gpu::cuda
