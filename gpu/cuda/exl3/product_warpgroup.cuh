@@ -181,74 +181,101 @@ __device__ __forceinline__ void meet_consumers() {
   meet(1, consumer_threads);
 }
 
-// The three levels of a consumer warp's sums: 16 outputs x 128 rows.
+// The three levels of a consumer warp's sums: 16 outputs x 128 rows. The two halves of the rows take turns: one is
+// multiplied while the other is added.
 struct WarpgroupSums {
-  static constexpr int tiles = warpgroup_rows / 8;
-  float sums[tiles][4];   // of this chain
-  float plane[tiles][4];  // of this slice, without this chain; -0 before the first, which changes no number
+  static constexpr int halves = 2, tiles = warpgroup_rows / 8 / halves;
+  float sums[halves][tiles][4];   // of this chain
+  float plane[halves][tiles][4];  // of this slice, without this chain; -0 before the first, which changes no number
 
-  __device__ __forceinline__ WarpgroupSums() { clear_plane(); }
-  __device__ __forceinline__ void clear_plane() {
+  __device__ __forceinline__ WarpgroupSums() { clear_plane(0), clear_plane(1); }
+  __device__ __forceinline__ void clear_plane(int half) {
 #pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] = -0.0f;
-  }
-  __device__ __forceinline__ void end_chain() {
-#pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += sums[i / 4][i % 4];
+    for (int i = 0; i < 4 * tiles; ++i) plane[half][i / 4][i % 4] = -0.0f;
   }
 
-  // The chains without a group of a short slice add sums that are zero.
-  __device__ __forceinline__ void add_empty_chains() {
+  __device__ __forceinline__ void end_chain(int half) {
 #pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += 0.0f;
+    for (int i = 0; i < 4 * tiles; ++i) plane[half][i / 4][i % 4] += sums[half][i / 4][i % 4];
   }
 
   // Undoes the slice's scale and adds what the slices before gave.
-  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, int slice) {
-    const float* undo = memory.undo[slice] + 2 * (threadIdx.x % 4);
+  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, const StepPlace& place, int half) {
+    // The chains without a group of a short slice add sums that are zero.
+    const float nothing = place.has_empty_chains() ? 0.0f : -0.0f;
+    const float* undo = memory.undo[place.slice()] + 8 * tiles * half + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
       const float2 factor = *reinterpret_cast<const float2*>(undo + 8 * tile);
-      float4& total = memory.totals[tile][threadIdx.x];
-      const float(&v)[4] = plane[tile];
-      float4 own = make_float4(v[0] * factor.x, v[1] * factor.y, v[2] * factor.x, v[3] * factor.y);
-      if (slice > 0) {
+      float4& total = memory.totals[tiles * half + tile][threadIdx.x];
+      const float(&v)[4] = plane[half][tile];
+      float4 own = make_float4((v[0] + nothing) * factor.x, (v[1] + nothing) * factor.y, (v[2] + nothing) * factor.x,
+                               (v[3] + nothing) * factor.y);
+      if (place.slice() > 0) {
         const float4 before = total;
         own = make_float4(before.x + own.x, before.y + own.y, before.z + own.z, before.w + own.w);
       }
       total = own;
     }
-    clear_plane();
+    clear_plane(half);
   }
 
   // Totals of all consumers from their own places into rows.
   static __device__ __forceinline__ void gather(WarpgroupMemory& memory) {
-    const int quad = threadIdx.x / 32 % 4, half = threadIdx.x / warpgroup_threads;
-    float4 own[tiles];
+    const int quad = threadIdx.x / 32 % 4, own_half = threadIdx.x / warpgroup_threads;
+    float4 own[halves * tiles];
 #pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
+    for (int tile = 0; tile < halves * tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
     meet_consumers();  // rows take the place of totals
 #pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = 0; tile < halves * tiles; ++tile) {
       const float v[4] = {own[tile].x, own[tile].y, own[tile].z, own[tile].w};
 #pragma unroll
-      for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, half, c)] = v[c];
+      for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, own_half, c)] = v[c];
     }
     meet_consumers();
   }
 };
 
-// One step: the four k-steps of a stage. `adds`: to the sums of the chain, else they begin here.
-__device__ __forceinline__ void multiply_stage(const WarpgroupMemory::Stage& stage, WarpgroupSums& sums, bool adds) {
+// Begins one half of a step: the four k-steps of a stage. `adds`: to the sums of the chain, else they begin here.
+__device__ __forceinline__ void multiply_half(const WarpgroupMemory::Stage& stage, int half, WarpgroupSums& sums,
+                                              bool adds) {
+  constexpr std::uint64_t half_rows = WarpgroupSums::tiles * 8 * operand_row_bytes / 16;
   const std::uint64_t weights = operand_of(stage.weights[threadIdx.x / warpgroup_threads]);
-  const std::uint64_t rows = operand_of(stage.rows);
+  const std::uint64_t rows = operand_of(stage.rows) + half * half_rows;
   begin_multiply();
 #pragma unroll
   for (int q = 0; q < chunk_k_steps; ++q) {
-    multiply_shared(sums.sums, weights + q * operand_step, rows + q * operand_step, adds || q > 0);
+    multiply_shared(sums.sums[half], weights + q * operand_step, rows + q * operand_step, adds || q > 0);
   }
   end_multiply_stage();
-  wait_for_multiply(sums.sums);
+}
+
+// The steps of a slice from `step` on; returns the first one behind it. One half is multiplied while the other one's
+// sums are added. Nothing runs from one step to the next: the compiler could not tell what may be read meanwhile.
+__device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step, StepCount& at, WarpgroupSums& sums) {
+  bool adds = false, is_left = false;  // `is_left`: the second half of the step before is still to be added
+  for (;; ++step) {
+    const StepPlace place(memory.steps[step]);
+    const WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
+    memory.full[at.stage()].wait(at.round() % 2);
+    multiply_half(stage, 0, sums, adds);
+    if (is_left) sums.end_chain(1);
+    multiply_half(stage, 1, sums, adds);
+    wait_for_multiply<1>(sums.sums[0]);
+    is_left = place.ends_chain();
+    adds = !is_left;
+    if (is_left) sums.end_chain(0);
+    wait_for_multiply(sums.sums[1]);
+    if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
+    at.advance(1);
+    if (place.ends_slice()) {
+      sums.end_chain(1);
+      sums.end_slice(memory, place, 0);
+      sums.end_slice(memory, place, 1);
+      return step + 1;
+    }
+  }
 }
 
 // The factors of a tile's rows, of all slices.
@@ -297,22 +324,9 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     load_undo(job, own, memory);
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
     const uint2 svh = load_scales(part.svh, column);
-    meet_consumers();    // and nobody reads rows of the tile before
-    sums.clear_plane();  // anew, so that it needs no registers in between
-    bool adds = false;
-    for (int step = 0; step < steps; ++step) {
-      const StepPlace place(memory.steps[step]);
-      memory.full[at.stage()].wait(at.round() % 2);
-      multiply_stage(memory.stages[at.stage()], sums, adds);
-      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
-      at.advance(1);
-      adds = !place.ends_chain();
-      if (!adds) sums.end_chain();
-      if (place.ends_slice()) {
-        if (place.has_empty_chains()) sums.add_empty_chains();
-        sums.end_slice(memory, place.slice());
-      }
-    }
+    meet_consumers();                          // and nobody reads rows of the tile before
+    sums.clear_plane(0), sums.clear_plane(1);  // anew, so that they need no registers in between
+    for (int step = 0; step < steps;) step = multiply_slice(memory, step, at, sums);
     WarpgroupSums::gather(memory);
     write_tile(job, own, column, svh, memory);
   }
