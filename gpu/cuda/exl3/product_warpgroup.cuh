@@ -251,9 +251,35 @@ __device__ __forceinline__ void multiply_half(const WarpgroupMemory::Stage& stag
   end_multiply_stage();
 }
 
+// The factors of a tile's rows, of all slices: four for each consumer. They are loaded before the first products and
+// shared behind them.
+class TileUndo {
+ public:
+  __device__ __forceinline__ TileUndo(const ProductJob& job, const ProductPart& part) {
+    static_assert(warpgroup_rows * parts == consumer_threads);
+    if (own_row() >= part.rows) return;
+    const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + own_row()) * exl3_slices_max;
+    factors_ = *reinterpret_cast<const float4*>(from + own_slice());
+  }
+  __device__ __forceinline__ void share(WarpgroupMemory& memory) const {
+    memory.undo[own_slice()][own_row()] = factors_.x;
+    memory.undo[own_slice() + 1][own_row()] = factors_.y;
+    memory.undo[own_slice() + 2][own_row()] = factors_.z;
+    memory.undo[own_slice() + 3][own_row()] = factors_.w;
+  }
+
+ private:
+  static constexpr int four = 4, parts = exl3_slices_max / four;
+  static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / parts; }
+  static __device__ __forceinline__ int own_slice() { return static_cast<int>(threadIdx.x) % parts * four; }
+
+  float4 factors_ = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+};
+
 // The steps of a slice from `step` on; returns the first one behind it. One half is multiplied while the other one's
 // sums are added. Nothing runs from one step to the next: the compiler could not tell what may be read meanwhile.
-__device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step, StepCount& at, WarpgroupSums& sums) {
+__device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step, StepCount& at, const TileUndo& undo,
+                                              WarpgroupSums& sums) {
   bool adds = false, is_left = false;  // `is_left`: the second half of the step before is still to be added
   for (;; ++step) {
     const StepPlace place(memory.steps[step]);
@@ -271,25 +297,15 @@ __device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step,
     at.advance(1);
     if (place.ends_slice()) {
       sums.end_chain(1);
+      if (place.slice() == 0) {
+        undo.share(memory);
+        meet_consumers();  // and nobody reads rows of the tile before, whose place totals take
+      }
       sums.end_slice(memory, place, 0);
       sums.end_slice(memory, place, 1);
       return step + 1;
     }
   }
-}
-
-// The factors of a tile's rows, of all slices.
-__device__ __forceinline__ void load_undo(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
-  constexpr int four = 4, parts = exl3_slices_max / four;
-  static_assert(warpgroup_rows * parts == consumer_threads);
-  const int row = threadIdx.x / parts, slice = threadIdx.x % parts * four;
-  if (row >= part.rows) return;
-  const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + row) * exl3_slices_max + slice;
-  const float4 factors = *reinterpret_cast<const float4*>(from);
-  memory.undo[slice][row] = factors.x;
-  memory.undo[slice + 1][row] = factors.y;
-  memory.undo[slice + 2][row] = factors.z;
-  memory.undo[slice + 3][row] = factors.w;
 }
 
 // Rows of a finished tile are transformed and written, four at a time: loads, exchanges and stores wait for each other.
@@ -321,12 +337,11 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     own.first += tile.row;
     own.row += tile.row;
     own.rows = min(part.rows - tile.row, warpgroup_rows);
-    load_undo(job, own, memory);
+    const TileUndo undo(job, own);
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
     const uint2 svh = load_scales(part.svh, column);
-    meet_consumers();                          // and nobody reads rows of the tile before
     sums.clear_plane(0), sums.clear_plane(1);  // anew, so that they need no registers in between
-    for (int step = 0; step < steps;) step = multiply_slice(memory, step, at, sums);
+    for (int step = 0; step < steps;) step = multiply_slice(memory, step, at, undo, sums);
     WarpgroupSums::gather(memory);
     write_tile(job, own, column, svh, memory);
   }
