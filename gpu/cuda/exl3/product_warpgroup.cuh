@@ -257,8 +257,9 @@ class TileUndo {
  public:
   __device__ __forceinline__ TileUndo(const ProductJob& job, const ProductPart& part) {
     static_assert(warpgroup_rows * parts == consumer_threads);
-    if (own_row() >= part.rows) return;
-    const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + own_row()) * exl3_slices_max;
+    // Missing rows take another one's.
+    const int row = part.first + min(own_row(), part.rows - 1);
+    const float* from = job.rotated.undo + static_cast<std::int64_t>(row) * exl3_slices_max;
     factors_ = *reinterpret_cast<const float4*>(from + own_slice());
   }
   __device__ __forceinline__ void share(WarpgroupMemory& memory) const {
@@ -273,7 +274,7 @@ class TileUndo {
   static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / parts; }
   static __device__ __forceinline__ int own_slice() { return static_cast<int>(threadIdx.x) % parts * four; }
 
-  float4 factors_ = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  float4 factors_;
 };
 
 // The steps of a slice from `step` on; returns the first one behind it. One half is multiplied while the other one's
@@ -338,6 +339,7 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     own.row += tile.row;
     own.rows = min(part.rows - tile.row, warpgroup_rows);
     const TileUndo undo(job, own);
+    __syncwarp();  // products want whole warps, which the compiler does not see behind the rows of the tile before
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
     const uint2 svh = load_scales(part.svh, column);
     sums.clear_plane(0), sums.clear_plane(1);  // anew, so that they need no registers in between
