@@ -309,7 +309,68 @@ __device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step,
   }
 }
 
-// Rows of a finished tile are transformed and written, four at a time: loads, exchanges and stores wait for each other.
+// Half of a row of sums in registers, column 4 * l + i at [i][l / 2 % 2][l / 4 % 4 * 2 + l % 2]: all stages of
+// hadamard_128 but the last need no other thread.
+struct HalfRow {
+  float v[4][2][8];
+
+  __device__ __forceinline__ void load(const float* row) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float4 four = *reinterpret_cast<const float4*>(row + i / 2 * 16 + i % 2 * 4);
+      float* to = &v[i / 4][i / 2 % 2][i % 2 * 4];
+      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    }
+  }
+  __device__ __forceinline__ void store(float* row) const {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float* from = &v[i / 4][i / 2 % 2][i % 2 * 4];
+      *reinterpret_cast<float4*>(row + i / 2 * 16 + i % 2 * 4) = make_float4(from[0], from[1], from[2], from[3]);
+    }
+  }
+
+  // The stage between values whose places differ by `distance`, counted in floats of `v`.
+  template <int distance>
+  __device__ __forceinline__ void combine() {
+    float* values = &v[0][0][0];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      if ((i & distance) != 0) continue;
+      const float a = values[i], b = values[i + distance];
+      values[i] = a + b;
+      values[i + distance] = a - b;
+    }
+  }
+  // In the order of hadamard_128; the other half is 16 lanes away.
+  __device__ __forceinline__ void transform(bool is_second) {
+    combine<16>();
+    combine<32>();
+    combine<1>();
+    combine<8>();
+    combine<2>();
+    combine<4>();
+    const float sign = is_second ? -1.0f : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      float& x = v[i / 16][i / 8 % 2][i % 8];
+      x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, 16));
+    }
+  }
+};
+
+// Transforms the rows of a finished tile where they are: a warp 16 of them, a thread half of a row.
+__device__ __forceinline__ void transform_tile(WarpgroupMemory& memory) {
+  static_assert(warpgroup_rows == consumer_threads / 2);
+  const int lane = threadIdx.x % 32, half = lane / 16;
+  float* row = memory.sums + (threadIdx.x / 32 * 16 + lane % 16) * partial_stride + 8 * half;
+  HalfRow values;
+  values.load(row);
+  values.transform(half == 1);
+  values.store(row);
+}
+
+// Rows of a finished tile are scaled and written, four at a time: loads and stores wait for each other.
 __device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int column, uint2 svh,
                                            const WarpgroupMemory& memory) {
   constexpr int warps = consumer_threads / 32, near = 4;
@@ -319,7 +380,7 @@ __device__ __forceinline__ void write_tile(const ProductJob& job, const ProductP
 #pragma unroll
     for (int i = 0; i < 4 * near; ++i) v[i / 4][i % 4] = slots[(row + i / 4 * warps) * partial_stride + i % 4 * 32];
 #pragma unroll
-    for (float(&own)[4] : v) finish_sums(part, column, svh, own);
+    for (float(&own)[4] : v) scale_sums(part, column, svh, own);
 #pragma unroll
     for (int i = 0; i < near; ++i) {
       if (row + i * warps < part.rows) store_product(job, part, row + i * warps, column, v[i]);
@@ -345,6 +406,8 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     sums.clear_plane(0), sums.clear_plane(1);  // anew, so that they need no registers in between
     for (int step = 0; step < steps;) step = multiply_slice(memory, step, at, undo, sums);
     WarpgroupSums::gather(memory);
+    transform_tile(memory);
+    meet_consumers();
     write_tile(job, own, column, svh, memory);
   }
 }
