@@ -150,11 +150,6 @@ __device__ __forceinline__ void decode_step(const ExpertWords<bits>& words, int 
   for (int half = 0; half < expert_halves; ++half) words.half[half].template fragment<codebook>(q, to[half]);
 }
 
-__device__ __forceinline__ void copy_fragments(const ExpertFragments& from, ExpertFragments& to) {
-#pragma unroll
-  for (int i = 0; i < expert_halves * 4; ++i) to[i / 4][i % 4] = from[i / 4][i % 4];
-}
-
 // Sums of a warp's outputs: [half][row tile of 8][register].
 template <int tiles>
 using ExpertSums = float[expert_halves][tiles][4];
@@ -252,7 +247,7 @@ __device__ __forceinline__ void multiply_expert(const ProductJob& job, const Pro
   const typename ExpertWords<bits>::Place at(job, part, block);
   const ExpertRows<tiles> rows(job, part);
   ExpertWords<bits> words[2];
-  ExpertFragments first, second, third;
+  ExpertFragments even, odd;
   ExpertSums<tiles> sums = {};
   float4 totals[expert_halves * tiles];
 #pragma unroll
@@ -260,7 +255,7 @@ __device__ __forceinline__ void multiply_expert(const ProductJob& job, const Pro
   wait_for_earlier_kernels();
   rows.start(job, memory.stages.rows[0], memory.steps[0].group());
   load_undo_of_slices(job, part, memory);
-  decode_step<codebook>(words[0], 0, first);
+  decode_step<codebook>(words[0], 0, even);
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     const ExpertStep now = memory.steps[step];
@@ -269,21 +264,21 @@ __device__ __forceinline__ void multiply_expert(const ProductJob& job, const Pro
     wait_for_copies();
     publish_operands();
     __syncthreads();  // this step's rows are complete, and nobody reads those of the step before
-    multiply_step<tiles>(first, operand, sums);
+    multiply_step<tiles>(even, operand, sums);
     rows.start(job, memory.stages.rows[(step + 1) % 2], next_group);
-    decode_step<codebook>(words[0], 1, second);
-    multiply_step<tiles>(second, operand + operand_step, sums);
-    decode_step<codebook>(words[0], 2, third);
-    wait_for_multiply_stages<1>();  // `first` has been read
-    multiply_step<tiles>(third, operand + 2 * operand_step, sums);
-    decode_step<codebook>(words[0], 3, first);
+    decode_step<codebook>(words[0], 1, odd);
+    wait_for_step<tiles>(sums);
+    multiply_step<tiles>(odd, operand + operand_step, sums);
+    decode_step<codebook>(words[0], 2, even);
+    wait_for_step<tiles>(sums);
+    multiply_step<tiles>(even, operand + 2 * operand_step, sums);
+    decode_step<codebook>(words[0], 3, odd);
     words[0] = words[1];
     words[1].load(at, later_group);
-    wait_for_multiply_stages<1>();  // `second` has been read
-    multiply_step<tiles>(first, operand + 3 * operand_step, sums);
-    decode_step<codebook>(words[0], 0, second);
     wait_for_step<tiles>(sums);
-    copy_fragments(second, first);
+    multiply_step<tiles>(odd, operand + 3 * operand_step, sums);
+    decode_step<codebook>(words[0], 0, even);
+    wait_for_step<tiles>(sums);
     if (now.ends_chain()) end_chain<tiles>(memory, now.is_first_chain(), sums);
     if (now.ends_slice()) end_slice<tiles>(memory, now, totals);
   }

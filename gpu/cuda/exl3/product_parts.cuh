@@ -207,9 +207,9 @@ __device__ __forceinline__ void deliver_sums(const ProductJob& job, const Place&
 }
 
 // One row of 128 outputs, four sums a lane: transformed back and scaled.
-// Behind the transform: its scale, the outputs' scales and bias.
-__device__ __forceinline__ void scale_sums(const ProductPart& part, int column, uint2 svh, float (&v)[4]) {
+__device__ __forceinline__ void finish_sums(const ProductPart& part, int column, uint2 svh, float (&v)[4]) {
   float scale[4];
+  hadamard_128(v, threadIdx.x % 32);
   scale_values(svh, scale);
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
@@ -218,11 +218,6 @@ __device__ __forceinline__ void scale_sums(const ProductPart& part, int column, 
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] += scale[i];
   }
-}
-
-__device__ __forceinline__ void finish_sums(const ProductPart& part, int column, uint2 svh, float (&v)[4]) {
-  hadamard_128(v, threadIdx.x % 32);
-  scale_sums(part, column, svh, v);
 }
 
 __device__ __forceinline__ void write_row(const ProductJob& job, const ProductPart& part, int row, int column,

@@ -181,196 +181,91 @@ __device__ __forceinline__ void meet_consumers() {
   meet(1, consumer_threads);
 }
 
-// The three levels of a consumer warp's sums: 16 outputs x 128 rows. The two halves of the rows take turns: one is
-// multiplied while the other is added.
+// The three levels of a consumer warp's sums: 16 outputs x 128 rows.
 struct WarpgroupSums {
-  static constexpr int halves = 2, tiles = warpgroup_rows / 8 / halves;
-  float sums[halves][tiles][4];   // of this chain
-  float plane[halves][tiles][4];  // of this slice, without this chain; -0 before the first, which changes no number
+  static constexpr int tiles = warpgroup_rows / 8;
+  float sums[tiles][4];   // of this chain
+  float plane[tiles][4];  // of this slice, without this chain; -0 before the first, which changes no number
 
-  __device__ __forceinline__ WarpgroupSums() { clear_plane(0), clear_plane(1); }
-  __device__ __forceinline__ void clear_plane(int half) {
+  __device__ __forceinline__ WarpgroupSums() { clear_plane(); }
+  __device__ __forceinline__ void clear_plane() {
 #pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[half][i / 4][i % 4] = -0.0f;
+    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] = -0.0f;
+  }
+  __device__ __forceinline__ void end_chain() {
+#pragma unroll
+    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += sums[i / 4][i % 4];
   }
 
-  __device__ __forceinline__ void end_chain(int half) {
+  // The chains without a group of a short slice add sums that are zero.
+  __device__ __forceinline__ void add_empty_chains() {
 #pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[half][i / 4][i % 4] += sums[half][i / 4][i % 4];
+    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += 0.0f;
   }
 
   // Undoes the slice's scale and adds what the slices before gave.
-  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, const StepPlace& place, int half) {
-    // The chains without a group of a short slice add sums that are zero.
-    const float nothing = place.has_empty_chains() ? 0.0f : -0.0f;
-    const float* undo = memory.undo[place.slice()] + 8 * tiles * half + 2 * (threadIdx.x % 4);
+  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, int slice) {
+    const float* undo = memory.undo[slice] + 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
       const float2 factor = *reinterpret_cast<const float2*>(undo + 8 * tile);
-      float4& total = memory.totals[tiles * half + tile][threadIdx.x];
-      const float(&v)[4] = plane[half][tile];
-      float4 own = make_float4((v[0] + nothing) * factor.x, (v[1] + nothing) * factor.y, (v[2] + nothing) * factor.x,
-                               (v[3] + nothing) * factor.y);
-      if (place.slice() > 0) {
+      float4& total = memory.totals[tile][threadIdx.x];
+      const float(&v)[4] = plane[tile];
+      float4 own = make_float4(v[0] * factor.x, v[1] * factor.y, v[2] * factor.x, v[3] * factor.y);
+      if (slice > 0) {
         const float4 before = total;
         own = make_float4(before.x + own.x, before.y + own.y, before.z + own.z, before.w + own.w);
       }
       total = own;
     }
-    clear_plane(half);
+    clear_plane();
   }
 
   // Totals of all consumers from their own places into rows.
   static __device__ __forceinline__ void gather(WarpgroupMemory& memory) {
-    const int quad = threadIdx.x / 32 % 4, own_half = threadIdx.x / warpgroup_threads;
-    float4 own[halves * tiles];
+    const int quad = threadIdx.x / 32 % 4, half = threadIdx.x / warpgroup_threads;
+    float4 own[tiles];
 #pragma unroll
-    for (int tile = 0; tile < halves * tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
+    for (int tile = 0; tile < tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
     meet_consumers();  // rows take the place of totals
 #pragma unroll
-    for (int tile = 0; tile < halves * tiles; ++tile) {
+    for (int tile = 0; tile < tiles; ++tile) {
       const float v[4] = {own[tile].x, own[tile].y, own[tile].z, own[tile].w};
 #pragma unroll
-      for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, own_half, c)] = v[c];
+      for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, half, c)] = v[c];
     }
     meet_consumers();
   }
 };
 
-// Begins one half of a step: the four k-steps of a stage. `adds`: to the sums of the chain, else they begin here.
-__device__ __forceinline__ void multiply_half(const WarpgroupMemory::Stage& stage, int half, WarpgroupSums& sums,
-                                              bool adds) {
-  constexpr std::uint64_t half_rows = WarpgroupSums::tiles * 8 * operand_row_bytes / 16;
+// One step: the four k-steps of a stage. `adds`: to the sums of the chain, else they begin here.
+__device__ __forceinline__ void multiply_stage(const WarpgroupMemory::Stage& stage, WarpgroupSums& sums, bool adds) {
   const std::uint64_t weights = operand_of(stage.weights[threadIdx.x / warpgroup_threads]);
-  const std::uint64_t rows = operand_of(stage.rows) + half * half_rows;
+  const std::uint64_t rows = operand_of(stage.rows);
   begin_multiply();
 #pragma unroll
   for (int q = 0; q < chunk_k_steps; ++q) {
-    multiply_shared(sums.sums[half], weights + q * operand_step, rows + q * operand_step, adds || q > 0);
+    multiply_shared(sums.sums, weights + q * operand_step, rows + q * operand_step, adds || q > 0);
   }
   end_multiply_stage();
+  wait_for_multiply(sums.sums);
 }
 
-// The factors of a tile's rows, of all slices: four for each consumer. They are loaded before the first products and
-// shared behind them.
-class TileUndo {
- public:
-  __device__ __forceinline__ TileUndo(const ProductJob& job, const ProductPart& part) {
-    static_assert(warpgroup_rows * parts == consumer_threads);
-    // Missing rows take another one's.
-    const int row = part.first + min(own_row(), part.rows - 1);
-    const float* from = job.rotated.undo + static_cast<std::int64_t>(row) * exl3_slices_max;
-    factors_ = *reinterpret_cast<const float4*>(from + own_slice());
-  }
-  __device__ __forceinline__ void share(WarpgroupMemory& memory) const {
-    memory.undo[own_slice()][own_row()] = factors_.x;
-    memory.undo[own_slice() + 1][own_row()] = factors_.y;
-    memory.undo[own_slice() + 2][own_row()] = factors_.z;
-    memory.undo[own_slice() + 3][own_row()] = factors_.w;
-  }
-
- private:
-  static constexpr int four = 4, parts = exl3_slices_max / four;
-  static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / parts; }
-  static __device__ __forceinline__ int own_slice() { return static_cast<int>(threadIdx.x) % parts * four; }
-
-  float4 factors_;
-};
-
-// The steps of a slice from `step` on; returns the first one behind it. One half is multiplied while the other one's
-// sums are added. Nothing runs from one step to the next: the compiler could not tell what may be read meanwhile.
-__device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step, StepCount& at, const TileUndo& undo,
-                                              WarpgroupSums& sums) {
-  bool adds = false, is_left = false;  // `is_left`: the second half of the step before is still to be added
-  for (;; ++step) {
-    const StepPlace place(memory.steps[step]);
-    const WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
-    memory.full[at.stage()].wait(at.round() % 2);
-    multiply_half(stage, 0, sums, adds);
-    if (is_left) sums.end_chain(1);
-    multiply_half(stage, 1, sums, adds);
-    wait_for_multiply<1>(sums.sums[0]);
-    is_left = place.ends_chain();
-    adds = !is_left;
-    if (is_left) sums.end_chain(0);
-    wait_for_multiply(sums.sums[1]);
-    if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
-    at.advance(1);
-    if (place.ends_slice()) {
-      sums.end_chain(1);
-      if (place.slice() == 0) {
-        undo.share(memory);
-        meet_consumers();  // and nobody reads rows of the tile before, whose place totals take
-      }
-      sums.end_slice(memory, place, 0);
-      sums.end_slice(memory, place, 1);
-      return step + 1;
-    }
-  }
+// The factors of a tile's rows, of all slices.
+__device__ __forceinline__ void load_undo(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
+  constexpr int four = 4, parts = exl3_slices_max / four;
+  static_assert(warpgroup_rows * parts == consumer_threads);
+  const int row = threadIdx.x / parts, slice = threadIdx.x % parts * four;
+  if (row >= part.rows) return;
+  const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + row) * exl3_slices_max + slice;
+  const float4 factors = *reinterpret_cast<const float4*>(from);
+  memory.undo[slice][row] = factors.x;
+  memory.undo[slice + 1][row] = factors.y;
+  memory.undo[slice + 2][row] = factors.z;
+  memory.undo[slice + 3][row] = factors.w;
 }
 
-// Half of a row of sums in registers, column 4 * l + i at [i][l / 2 % 2][l / 4 % 4 * 2 + l % 2]: all stages of
-// hadamard_128 but the last need no other thread.
-struct HalfRow {
-  float v[4][2][8];
-
-  __device__ __forceinline__ void load(const float* row) {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float4 four = *reinterpret_cast<const float4*>(row + i / 2 * 16 + i % 2 * 4);
-      float* to = &v[i / 4][i / 2 % 2][i % 2 * 4];
-      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-    }
-  }
-  __device__ __forceinline__ void store(float* row) const {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float* from = &v[i / 4][i / 2 % 2][i % 2 * 4];
-      *reinterpret_cast<float4*>(row + i / 2 * 16 + i % 2 * 4) = make_float4(from[0], from[1], from[2], from[3]);
-    }
-  }
-
-  // The stage between values whose places differ by `distance`, counted in floats of `v`.
-  template <int distance>
-  __device__ __forceinline__ void combine() {
-    float* values = &v[0][0][0];
-#pragma unroll
-    for (int i = 0; i < 64; ++i) {
-      if ((i & distance) != 0) continue;
-      const float a = values[i], b = values[i + distance];
-      values[i] = a + b;
-      values[i + distance] = a - b;
-    }
-  }
-  // In the order of hadamard_128; the other half is 16 lanes away.
-  __device__ __forceinline__ void transform(bool is_second) {
-    combine<16>();
-    combine<32>();
-    combine<1>();
-    combine<8>();
-    combine<2>();
-    combine<4>();
-    const float sign = is_second ? -1.0f : 1.0f;
-#pragma unroll
-    for (int i = 0; i < 64; ++i) {
-      float& x = v[i / 16][i / 8 % 2][i % 8];
-      x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, 16));
-    }
-  }
-};
-
-// Transforms the rows of a finished tile where they are: a warp 16 of them, a thread half of a row.
-__device__ __forceinline__ void transform_tile(WarpgroupMemory& memory) {
-  static_assert(warpgroup_rows == consumer_threads / 2);
-  const int lane = threadIdx.x % 32, half = lane / 16;
-  float* row = memory.sums + (threadIdx.x / 32 * 16 + lane % 16) * partial_stride + 8 * half;
-  HalfRow values;
-  values.load(row);
-  values.transform(half == 1);
-  values.store(row);
-}
-
-// Rows of a finished tile are scaled and written, four at a time: loads and stores wait for each other.
+// Rows of a finished tile are transformed and written, four at a time: loads, exchanges and stores wait for each other.
 __device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int column, uint2 svh,
                                            const WarpgroupMemory& memory) {
   constexpr int warps = consumer_threads / 32, near = 4;
@@ -380,7 +275,7 @@ __device__ __forceinline__ void write_tile(const ProductJob& job, const ProductP
 #pragma unroll
     for (int i = 0; i < 4 * near; ++i) v[i / 4][i % 4] = slots[(row + i / 4 * warps) * partial_stride + i % 4 * 32];
 #pragma unroll
-    for (float(&own)[4] : v) scale_sums(part, column, svh, own);
+    for (float(&own)[4] : v) finish_sums(part, column, svh, own);
 #pragma unroll
     for (int i = 0; i < near; ++i) {
       if (row + i * warps < part.rows) store_product(job, part, row + i * warps, column, v[i]);
@@ -399,15 +294,26 @@ __device__ __forceinline__ void consume(const ProductJob& job, const ProductPart
     own.first += tile.row;
     own.row += tile.row;
     own.rows = min(part.rows - tile.row, warpgroup_rows);
-    const TileUndo undo(job, own);
-    __syncwarp();  // products want whole warps, which the compiler does not see behind the rows of the tile before
+    load_undo(job, own, memory);
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
     const uint2 svh = load_scales(part.svh, column);
-    sums.clear_plane(0), sums.clear_plane(1);  // anew, so that they need no registers in between
-    for (int step = 0; step < steps;) step = multiply_slice(memory, step, at, undo, sums);
+    meet_consumers();    // and nobody reads rows of the tile before
+    sums.clear_plane();  // anew, so that it needs no registers in between
+    bool adds = false;
+    for (int step = 0; step < steps; ++step) {
+      const StepPlace place(memory.steps[step]);
+      memory.full[at.stage()].wait(at.round() % 2);
+      multiply_stage(memory.stages[at.stage()], sums, adds);
+      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
+      at.advance(1);
+      adds = !place.ends_chain();
+      if (!adds) sums.end_chain();
+      if (place.ends_slice()) {
+        if (place.has_empty_chains()) sums.add_empty_chains();
+        sums.end_slice(memory, place.slice());
+      }
+    }
     WarpgroupSums::gather(memory);
-    transform_tile(memory);
-    meet_consumers();
     write_tile(job, own, column, svh, memory);
   }
 }

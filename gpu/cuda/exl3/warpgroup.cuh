@@ -50,10 +50,10 @@ __device__ __forceinline__ void wait_for_multiply_stages() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
 
-// Waits for all products but the newest `left` stages; `sums`, which those do not touch, may be read then.
-template <int left = 0, int tiles>
+// Waits for all products; `sums` may be read then.
+template <int tiles>
 __device__ __forceinline__ void wait_for_multiply(float (&sums)[tiles][4]) {
-  wait_for_multiply_stages<left>();
+  wait_for_multiply_stages<0>();
 #pragma unroll
   for (int i = 0; i < 4 * tiles; ++i) asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
@@ -81,23 +81,7 @@ __device__ __forceinline__ void multiply_shared(float (&s)[16][4], std::uint64_t
       : "l"(weights), "l"(rows), "r"(add));
 }
 
-// The same for 64 columns.
-__device__ __forceinline__ void multiply_shared(float (&s)[8][4], std::uint64_t weights, std::uint64_t rows,
-                                                bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, "
-      "%5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "
-      "%28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
-        "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]),
-        "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3]), "+f"(s[5][0]),
-        "+f"(s[5][1]), "+f"(s[5][2]), "+f"(s[5][3]), "+f"(s[6][0]), "+f"(s[6][1]), "+f"(s[6][2]), "+f"(s[6][3]),
-        "+f"(s[7][0]), "+f"(s[7][1]), "+f"(s[7][2]), "+f"(s[7][3])
-      : "l"(weights), "l"(rows), "r"(add));
-}
-
-// One k-step of 8, 16, .. 64 columns, with A in registers: every warp its fragment of 16 rows.
+// The same for 8, 16, .. 64 columns, with A in registers: every warp its fragment of 16 rows.
 __device__ __forceinline__ void multiply_fragment(float (&s)[1][4], const std::uint32_t (&a)[4], std::uint64_t rows,
                                                   bool adds) {
   const int add = adds ? 1 : 0;
