@@ -2,8 +2,10 @@
 #include "actors/request_actor.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "actors/last_words.hpp"
 
@@ -96,9 +98,14 @@ void publish_finish(RequestState& state, FinishReason reason, Clock::time_point 
 void RequestState::lose() {
   if (is_over || !request.sink) return;
   is_over = true;
-  caf::anon_send(scheduler, ended_atom::value, request.id);
-  publish_finish(*this, FinishReason::error, {});
-  request.sink->on_finished({FinishReason::error, usage, "internal_error", "the request's actor ended"});
+  // It may be memory that the actor died of; the others go on all the same.
+  try {
+    caf::anon_send(scheduler, ended_atom::value, request.id);
+    publish_finish(*this, FinishReason::error, {});
+    request.sink->on_finished({FinishReason::error, usage, "internal_error", "the request's actor ended"});
+  } catch (const std::exception& error) {
+    spdlog::error("request {} could not be ended: {}", request.id, error.what());
+  }
 }
 
 // A monitor left behind would keep this actor's memory alive for as long as the scheduler lives.

@@ -1,4 +1,6 @@
 // A request whose actor dies: its client hears of it, and the others go on.
+#include <new>
+
 #include "tests/actors/simulation.hpp"
 
 using namespace tandem::actors;
@@ -35,6 +37,27 @@ BOOST_AUTO_TEST_CASE(a_request_actor_that_dies_tells_its_sink_and_leaves_the_sch
   const RuntimeSnapshot snapshot = node.board.read();
   BOOST_TEST(snapshot.running + snapshot.waiting == 0U);
   BOOST_TEST(snapshot.counters.finished_error == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_sink_that_cannot_take_the_end_either_harms_nobody_else) {
+  struct DeafRecord final : ThrowingRecord {
+    void on_finished(const Finish&) override { throw std::bad_alloc(); }
+  };
+  Node node;
+  node.start();
+  node.ranks_up();
+  GenerationRequest request;
+  request.prompt.assign(5, 5);
+  request.max_tokens = 6;
+  const RequestId id = ++node.last_id;
+  caf::anon_send(
+      node.reception, submit_atom::value,
+      NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), std::make_shared<DeafRecord>()});
+  auto [other_id, other] = node.submit(5, 6);
+  node.run();
+  BOOST_TEST((other->finish.reason == FinishReason::length));
+  const RuntimeSnapshot snapshot = node.board.read();
+  BOOST_TEST(snapshot.running + snapshot.waiting == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_request_actor_that_is_killed_in_the_queue_tells_its_sink_and_gives_up_its_place) {
