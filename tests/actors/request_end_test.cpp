@@ -15,6 +15,13 @@ struct ThrowingRecord : Record {
   bool on_tokens(std::vector<tandem::gpu::SampledToken>) override { throw std::runtime_error("no memory left"); }
 };
 
+GenerationRequest short_request() {
+  GenerationRequest request;
+  request.prompt.assign(5, 5);
+  request.max_tokens = 6;
+  return request;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_request_actor_that_dies_tells_its_sink_and_leaves_the_scheduler) {
@@ -22,12 +29,7 @@ BOOST_AUTO_TEST_CASE(a_request_actor_that_dies_tells_its_sink_and_leaves_the_sch
   node.start();
   node.ranks_up();
   auto record = std::make_shared<ThrowingRecord>();
-  GenerationRequest request;
-  request.prompt.assign(5, 5);
-  request.max_tokens = 6;
-  const RequestId id = ++node.last_id;
-  caf::anon_send(node.reception, submit_atom::value,
-                 NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), record});
+  node.submit(short_request(), record);
   auto [other_id, other] = node.submit(5, 6);
   node.run();
   BOOST_TEST(record->ends() == 1U);
@@ -46,13 +48,7 @@ BOOST_AUTO_TEST_CASE(a_sink_that_cannot_take_the_end_either_harms_nobody_else) {
   Node node;
   node.start();
   node.ranks_up();
-  GenerationRequest request;
-  request.prompt.assign(5, 5);
-  request.max_tokens = 6;
-  const RequestId id = ++node.last_id;
-  caf::anon_send(
-      node.reception, submit_atom::value,
-      NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), std::make_shared<DeafRecord>()});
+  node.submit(short_request(), std::make_shared<DeafRecord>());
   auto [other_id, other] = node.submit(5, 6);
   node.run();
   BOOST_TEST((other->finish.reason == FinishReason::length));
@@ -68,12 +64,9 @@ BOOST_AUTO_TEST_CASE(a_request_actor_that_is_killed_in_the_queue_tells_its_sink_
   caf::anon_send(node.scheduler, ranks_down_atom::value, std::string("lost"));
   node.run();
   auto record = std::make_shared<Record>();
-  GenerationRequest request;
-  request.prompt.assign(5, 5);
-  request.max_tokens = 6;
   caf::scoped_actor parent{node.system};
   auto actor = spawn_request(parent.ptr(), node.scheduler,
-                             {1, std::make_shared<const GenerationRequest>(std::move(request)), record}, &node.board);
+                             {1, std::make_shared<const GenerationRequest>(short_request()), record}, &node.board);
   node.run();
   BOOST_TEST(record->accepted == 1U);
   BOOST_TEST(node.board.read().waiting == 1U);

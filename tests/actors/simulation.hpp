@@ -182,11 +182,15 @@ struct Node {
     coordinator.clock().advance_time(by);
     coordinator.run();
   }
-  std::pair<RequestId, std::shared_ptr<Record>> submit(GenerationRequest request) {
-    auto record = std::make_shared<Record>();
+  RequestId submit(GenerationRequest request, std::shared_ptr<Record> record) {
     const RequestId id = ++last_id;
     caf::anon_send(reception, submit_atom::value,
-                   NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), record});
+                   NewRequest{id, std::make_shared<const GenerationRequest>(std::move(request)), std::move(record)});
+    return id;
+  }
+  std::pair<RequestId, std::shared_ptr<Record>> submit(GenerationRequest request) {
+    auto record = std::make_shared<Record>();
+    const RequestId id = submit(std::move(request), record);
     return {id, record};
   }
   std::pair<RequestId, std::shared_ptr<Record>> submit(std::size_t prompt, std::uint32_t max_tokens,

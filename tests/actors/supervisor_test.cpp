@@ -96,6 +96,22 @@ BOOST_AUTO_TEST_CASE(the_supervisors_own_end_is_the_nodes_end_and_is_named) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_scheduler_hears_of_the_supervisors_end) {
+  Supervised node;
+  std::vector<std::string> heard;
+  const caf::actor scheduler = node.system.spawn([&heard](caf::event_based_actor*) {
+    return caf::behavior{[&heard](ranks_down_atom, const std::string& reason) { heard.push_back(reason); }};
+  });
+  introduce_scheduler(node.supervisor, caf::actor_cast<scheduler_actor>(scheduler));
+  node.coordinator.run();
+  caf::anon_send_exit(node.supervisor, caf::exit_reason::kill);
+  node.coordinator.run();
+  BOOST_REQUIRE(heard.size() == 1U);
+  BOOST_TEST(heard.front().starts_with("the node-supervisor actor ended: "), heard.front());
+  caf::anon_send_exit(scheduler, caf::exit_reason::kill);
+  node.coordinator.run();
+}
+
 BOOST_AUTO_TEST_CASE(an_error_as_a_message_ends_the_node_like_an_exit) {
   Supervised node;
   caf::anon_send(node.supervisor, caf::make_error(caf::sec::unexpected_message));

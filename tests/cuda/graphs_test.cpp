@@ -83,6 +83,22 @@ class Sequence {
   std::unique_ptr<SequenceState> state_;
 };
 
+constexpr int warm_steps = 40;
+
+// After `first` steps, further ones start a graph each and need no memory and no new graph. Returns how many of them
+// were started as prepared.
+std::int64_t check_warm_steps(How how, int first) {
+  Sequence sequence;
+  for (int i = 0; i < first; ++i) sequence.step(1, how);
+  const CudaUse warm = use_of(sequence.ops());
+  for (int i = 0; i < warm_steps; ++i) sequence.step(1, how);
+  const CudaUse use = use_of(sequence.ops());
+  BOOST_TEST(use.allocations == warm.allocations);
+  BOOST_TEST(use.graph_starts == warm.graph_starts + warm_steps);
+  BOOST_TEST(use.graphs == warm.graphs);
+  return use.prepared_starts - warm.prepared_starts;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(graphs)
@@ -100,14 +116,7 @@ BOOST_AUTO_TEST_CASE(steps_as_graphs_have_the_bits_of_steps_by_operation) {
 
 BOOST_AUTO_TEST_CASE(warm_graphs_allocate_nothing) {
   if (!has_device()) return;
-  Sequence sequence;
-  for (int i = 0; i < 8; ++i) sequence.step(1, How::one);
-  const CudaUse warm = use_of(sequence.ops());
-  for (int i = 0; i < 40; ++i) sequence.step(1, How::one);
-  const CudaUse use = use_of(sequence.ops());
-  BOOST_TEST(use.allocations == warm.allocations);
-  BOOST_TEST(use.graph_starts == warm.graph_starts + 40);
-  BOOST_TEST(use.graphs == warm.graphs);
+  check_warm_steps(How::one, 8);
 }
 
 // Rows of this model bring Engram rows along, so tokens and table values are told late.
@@ -122,15 +131,8 @@ BOOST_AUTO_TEST_CASE(prepared_steps_have_the_bits_of_steps_by_operation) {
 
 BOOST_AUTO_TEST_CASE(warm_prepared_steps_allocate_nothing) {
   if (!has_device()) return;
-  Sequence sequence;
-  for (int i = 0; i < 12; ++i) sequence.step(1, How::prepared);
-  const CudaUse warm = use_of(sequence.ops());
-  for (int i = 0; i < 40; ++i) sequence.step(1, How::prepared);
-  const CudaUse use = use_of(sequence.ops());
-  BOOST_TEST(use.allocations == warm.allocations);
-  BOOST_TEST(use.prepared_starts == warm.prepared_starts + 40);
-  BOOST_TEST(use.graph_starts == warm.graph_starts + 40);
-  BOOST_TEST(use.graphs == warm.graphs);
+  const std::int64_t prepared_starts = check_warm_steps(How::prepared, 12);
+  BOOST_TEST(prepared_starts == warm_steps);
 }
 
 BOOST_AUTO_TEST_CASE(a_prepared_step_runs_once_with_the_contents_of_its_turn) {

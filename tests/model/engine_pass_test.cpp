@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(what_was_prepared_is_void_when_sequences_come_or_go) {
     side.step({{line}, {other}});
     side.look_behind({line, other});
   });
-  check("one more, which has no rows yet", {1, 0}, [](PassSide& side) {
+  check("the same one, after others came or went", {1, 0}, [](PassSide& side) {
     Line line = side.open();
     side.prepare({next_of(line)});
     side.forget();
