@@ -39,22 +39,27 @@ struct KeyCodes {
   std::uint32_t scales;
 };
 
+// Sixteen heads: what a matrix instruction has as rows.
+struct HalfHeads {
+  std::uint32_t queries[blocks][2][4];  // [block][instruction]
+  float weights[2];                     // of heads g and g + 8
+};
+
 struct QueryHeads {
-  std::uint32_t queries[blocks][2][2][4];  // [block][16 heads][instruction]
-  float weights[4];                        // of heads g, g + 8, g + 16, g + 24
+  HalfHeads halves[2];
 };
 
 __device__ __forceinline__ std::uint32_t bf16_pair(float low, float high) {
   return __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632);
 }
 
-// The queries are values of X4 records, so their upper halves are all of them.
-__device__ inline void load_queries(const IndexWork& work, std::int64_t row, QueryHeads& own) {
+// Heads from 16 `half` on. The queries are values of X4 records, so their upper halves are all of them.
+__device__ __forceinline__ void load_half(const IndexWork& work, std::int64_t row, int half, HalfHeads& own) {
   const int g = static_cast<int>(threadIdx.x) % warp_size / 4, p = static_cast<int>(threadIdx.x) % 4;
   const float *queries = row_of(work.iq, row), *weights = row_of(work.weights, row);
 #pragma unroll
-  for (int h = 0; h < 4; ++h) {
-    const int head = g + index_lanes * h;
+  for (int h = 0; h < 2; ++h) {
+    const int head = g + index_lanes * (2 * half + h);
     const bool is_there = head < work.heads;
     own.weights[h] = is_there ? weights[head] : 0.0F;
 #pragma unroll
@@ -62,13 +67,18 @@ __device__ inline void load_queries(const IndexWork& work, std::int64_t row, Que
       const auto* from = reinterpret_cast<const float4*>(queries + head * dim + b * index_dims + 8 * p);
       const float4 low = is_there ? from[0] : make_float4(0, 0, 0, 0);
       const float4 high = is_there ? from[1] : make_float4(0, 0, 0, 0);
-      auto& pair = own.queries[b][h / 2];
-      pair[0][h % 2] = bf16_pair(low.x, high.x);
-      pair[0][2 + h % 2] = bf16_pair(low.y, high.y);
-      pair[1][h % 2] = bf16_pair(low.z, high.z);
-      pair[1][2 + h % 2] = bf16_pair(low.w, high.w);
+      auto& pair = own.queries[b];
+      pair[0][h] = bf16_pair(low.x, high.x);
+      pair[0][2 + h] = bf16_pair(low.y, high.y);
+      pair[1][h] = bf16_pair(low.z, high.z);
+      pair[1][2 + h] = bf16_pair(low.w, high.w);
     }
   }
+}
+
+__device__ inline void load_queries(const IndexWork& work, std::int64_t row, QueryHeads& own) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) load_half(work, row, half, own.halves[half]);
 }
 
 __device__ __forceinline__ const std::uint32_t* key_record(const IndexSource& row, int entry) {
@@ -115,27 +125,30 @@ __device__ __forceinline__ KeyTile decode_keys(const KeyCodes& codes) {
   return tile;
 }
 
-// Lane g of the order for keys 2p and 2p + 1 of the tile.
-__device__ __forceinline__ void add_heads(const QueryHeads& own, const KeyTile& tile, float (&lane)[2]) {
-  float dots[2][4];
+// Adds sixteen heads to lane g of the order for keys 2p and 2p + 1 of the tile.
+__device__ __forceinline__ void add_half(const HalfHeads& own, const KeyTile& tile, float (&lane)[2]) {
+  float dots[4];
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
     const uint4 keys = tile.words[b];
+    float sum[4] = {};
+    multiply_add_bf16(sum, own.queries[b][0], keys.x, keys.y);
+    multiply_add_bf16(sum, own.queries[b][1], keys.z, keys.w);
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-      float sum[4] = {};
-      multiply_add_bf16(sum, own.queries[b][m][0], keys.x, keys.y);
-      multiply_add_bf16(sum, own.queries[b][m][1], keys.z, keys.w);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) dots[m][i] = b == 0 ? sum[i] : dots[m][i] + sum[i];
-    }
+    for (int i = 0; i < 4; ++i) dots[i] = b == 0 ? sum[i] : dots[i] + sum[i];
   }
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
-    lane[c] = 0;
 #pragma unroll
-    for (int h = 0; h < 4; ++h) lane[c] = fmaf(own.weights[h], fmaxf(dots[h / 2][2 * (h % 2) + c], 0.0F), lane[c]);
+    for (int h = 0; h < 2; ++h) lane[c] = fmaf(own.weights[h], fmaxf(dots[2 * h + c], 0.0F), lane[c]);
   }
+}
+
+// All heads.
+__device__ __forceinline__ void add_heads(const QueryHeads& own, const KeyTile& tile, float (&lane)[2]) {
+  lane[0] = lane[1] = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) add_half(own.halves[half], tile, lane);
 }
 
 // The key of a group that this lane gets from add_lanes.

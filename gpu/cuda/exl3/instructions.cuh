@@ -25,6 +25,31 @@ __device__ __forceinline__ void multiply_add_bf16(float (&sum)[4], const std::ui
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// sum += A B, m16n8k32 of 8-bit integers with 32-bit sums. Lane 4g + p holds of A rows g, g + 8 and columns 4p .. 4p +
+// 3, then the same rows and 4p + 16 .. 4p + 19; of B the same rows of column g; of the sums what it holds of fp16's.
+__device__ __forceinline__ void multiply_add_s8(std::uint32_t (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                                std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The sum, at least 0 and at most 1.
+__device__ __forceinline__ float add_saturated(float a, float b) {
+  float sum;
+  asm("add.rn.sat.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+  return sum;
+}
+
+// Byte i of the result has the sign of a byte in all of its bits: of the one that digit i of `selector` names, 8 and up
+// of a, 12 and up of b.
+__device__ __forceinline__ std::uint32_t sign_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  std::uint32_t signs;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(signs) : "r"(a), "r"(b), "r"(selector));
+  return signs;
+}
+
 // 2^x within 2^-22 of it; zero below 2^-126.
 __device__ __forceinline__ float power_of_two(float x) {
   float power;

@@ -42,6 +42,39 @@ inline void multiply_add_bf16(float (&sum)[4], const std::uint32_t (&a)[4], std:
   multiply_matrices(sum, a, b0, b1, [](unsigned bits) { return std::bit_cast<float>(bits << 16); });
 }
 
+// What a lane holds of A and B, and of their 8-bit integers at most four in a register.
+struct IntegerOperands {
+  std::uint32_t a[4], b[2];
+};
+
+inline void multiply_add_s8(std::uint32_t (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  const auto value = [](std::uint32_t word, int i) { return static_cast<std::int8_t>(word >> (8 * i) & 255U); };
+  const emulation::Slot* lanes = emulation::show(IntegerOperands{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const int g = emulation::lane() / 4, p = emulation::lane() % 4;
+  for (int k = 0; k < 32; ++k) {
+    const int holder = k % 16 / 4, upper = k / 16;
+    const auto& rows = *reinterpret_cast<const IntegerOperands*>(lanes + 4 * g + holder);
+    for (int c = 0; c < 4; ++c) {
+      const auto& column = *reinterpret_cast<const IntegerOperands*>(lanes + 4 * (2 * p + c % 2) + holder);
+      sum[c] += static_cast<std::uint32_t>(value(rows.a[c / 2 + 2 * upper], k % 4) * value(column.b[upper], k % 4));
+    }
+  }
+}
+
+inline float add_saturated(float a, float b) {
+  const float sum = a + b;
+  return sum > 0.0F ? std::min(sum, 1.0F) : 0.0F;
+}
+
+inline std::uint32_t sign_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  std::uint32_t signs = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t digit = selector >> (4 * i) & 7U, word = digit < 4 ? a : b;
+    if ((word >> (8 * (digit % 4) + 7) & 1U) != 0) signs |= 255U << (8 * i);
+  }
+  return signs;
+}
+
 inline float power_of_two(float x) {
   return x < -126.0F ? 0.0F : std::exp2(x);
 }
