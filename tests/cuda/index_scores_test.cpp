@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "gpu/cuda/index_kernels.hpp"
@@ -80,11 +81,12 @@ Buffer random_keys(Random& random, int count) {
 
 struct ScoreCase {
   int rows, heads;
-  int visible;          // of row 0; others see fewer
-  int octaves = 3;      // between the blocks of the heads
-  int far_row = -1;     // one row with a head whose blocks are four octaves apart
-  int query_scale = 0;  // exponent
-  int last_weight = 0;  // exponent of row 1's first weight times 2^(u_h + 22), if not 0
+  int visible;           // of row 0; others see fewer
+  int octaves = 3;       // between the blocks of the heads
+  int far_row = -1;      // one row with a head whose blocks are four octaves apart
+  int query_scale = 0;   // exponent
+  int last_weight = 0;   // exponent of row 1's first weight times 2^(u_h + 22), if not 0
+  bool narrows = false;  // one block of eight entries in six is a candidate
 };
 
 // Head 0 has the largest digits, head 1 none.
@@ -134,8 +136,17 @@ float plain_score(const ScoreCase& test, const float* queries, const float* weig
   return lanes[0];
 }
 
+// Words of every row's mask; bits behind its last entry are set as well.
+std::vector<std::uint64_t> random_masks(Random& random, const ScoreCase& test, std::size_t words) {
+  std::vector<std::uint64_t> masks(static_cast<std::size_t>(test.rows) * words);
+  for (std::uint64_t& mask : masks) {
+    for (int bit = 0; bit < 64; ++bit) mask |= std::uint64_t{random.below(6) == 0} << bit;
+  }
+  return masks;
+}
+
 int visible_of(const ScoreCase& test, int row) {
-  return std::max(1, test.visible - (row < 8 ? 3 : 40) * row);
+  return std::max(1, test.visible - (row < 8 ? 3 : 10) * row);
 }
 
 void check_scores(const ScoreCase& test, std::uint32_t seed) {
@@ -146,15 +157,20 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
     const Floats own = random_queries(random, test, row);
     queries.insert(queries.end(), own.begin(), own.end());
   }
-  const auto width = static_cast<std::size_t>(test.visible);
+  const auto width = static_cast<std::size_t>(test.visible), words = width / 512 + 1;
+  std::vector<std::uint64_t> masks = random_masks(random, test, words);
   Floats expected(static_cast<std::size_t>(test.rows) * width);
   for (std::size_t j = 0; j < width; ++j) {
     Floats key(key_dim);
     read_record(RecordFormat::x4, keys.data.get() + j * record_bytes(RecordFormat::x4, key_dim), key);
     for (int row = 0; row < test.rows; ++row) {
       if (static_cast<int>(j) >= visible_of(test, row)) continue;
-      expected[static_cast<std::size_t>(row) * width + j] = plain_score(
-          test, queries.data() + std::ptrdiff_t{row} * test.heads * key_dim, weights.data() + row * test.heads, key);
+      const auto r = static_cast<std::size_t>(row);
+      float& score = expected[r * width + j];
+      score = -std::numeric_limits<float>::infinity();
+      if (test.narrows && (masks[r * words + j / 512] >> (j / 8 % 64) & 1U) == 0) continue;
+      score = plain_score(test, queries.data() + std::ptrdiff_t{row} * test.heads * key_dim,
+                          weights.data() + row * test.heads, key);
     }
   }
   const DeviceMatrix device_queries(queries, test.rows), device_weights(weights, test.rows),
@@ -162,7 +178,10 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
   std::vector<std::int32_t> pages;
   for (int page = 0; page * page_keys < test.visible; ++page) pages.push_back(page);
   const DeviceMatrix device_pages(pages, 1);
-  Buffer device_keys = copy_of(keys), sources = Buffer::host(static_cast<std::size_t>(test.rows) * sizeof(IndexSource));
+  Buffer device_keys = copy_of(keys), device_masks = Buffer::host(masks.size() * sizeof masks[0]);
+  std::memcpy(device_masks.data.get(), masks.data(), device_masks.bytes);
+  backends().cuda->memory().place(device_masks);
+  Buffer sources = Buffer::host(static_cast<std::size_t>(test.rows) * sizeof(IndexSource));
   backends().cuda->memory().place(device_keys);
   for (int row = 0; row < test.rows; ++row) {
     IndexSource source;
@@ -170,12 +189,14 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
     source.pages = static_cast<const std::int32_t*>(device_pages.tensor().data);
     source.row = row;
     source.visible = visible_of(test, row);
+    if (test.narrows) source.candidates = device_masks.as<std::uint64_t>() + static_cast<std::size_t>(row) * words;
     source.scores = scores.tensor().row<float>(row);
     std::memcpy(sources.data.get() + static_cast<std::size_t>(row) * sizeof source, &source, sizeof source);
   }
   backends().cuda->memory().place(sources);
   BOOST_REQUIRE(backends().cuda->wait().has_value());
   IndexWork work{device_queries, device_weights, sources.as<IndexSource>(), test.rows, test.visible};
+  work.narrows = test.narrows;
   work.heads = test.heads;
   work.head_dim = key_dim;
   work.block_size = 8;
@@ -202,6 +223,12 @@ BOOST_AUTO_TEST_CASE(keys_of_any_scales_score_what_the_order_says) {
   check_scores({8, 31, 2120, 2}, 5);
   check_scores({9, 17, 333, 3, -1, -30}, 6);
   check_scores({9, 32, 333, 3, -1, 30}, 7);
+}
+
+BOOST_AUTO_TEST_CASE(candidates_score_what_the_order_says) {
+  if (!has_device()) return;
+  check_scores({9, 32, 701, 3, 4, 0, 0, true}, 12);
+  check_scores({12, 9, 3000, 0, -1, 0, 47, true}, 13);
 }
 
 // The row decides for all rows of its block.
