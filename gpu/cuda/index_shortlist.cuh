@@ -60,30 +60,47 @@ __device__ inline unsigned guess_key(const float* scores, std::int64_t n, int wa
   return prefix == 0 ? 1 : prefix;
 }
 
-// Leaves the bits of the warp's entries from `first` on. Returns how many are set, to all lanes.
-__device__ inline int mark_entries(const float* scores, std::int64_t n, std::int64_t first, unsigned least,
+// The least score whose key reaches `least`, at least 1: keys below that of the least finite number have no score.
+__device__ inline float least_score(unsigned least) {
+  constexpr unsigned lowest_key = 0x00800000;
+  return score_of_key(least < lowest_key ? lowest_key : least);
+}
+
+// Leaves the bits of the warp's entries from `first` on that are `least` or more. Returns how many are set, to all
+// lanes.
+__device__ inline int mark_entries(const float* scores, std::int64_t n, std::int64_t first, float least,
                                    unsigned (&words)[warp_words]) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  constexpr int most = warp_words * warp_size;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size,
+            left = n - first < most ? static_cast<int>(n - first) : most;
+  const float* from = scores + first + lane;
   int count = 0;
 #pragma unroll 1
   for (int begin = 0; begin < warp_words; begin += words_ahead) {
     float read[words_ahead];
+    if ((begin + words_ahead) * warp_size <= left) {
 #pragma unroll
-    for (int i = 0; i < words_ahead; ++i) {
-      const std::int64_t at = first + (begin + i) * warp_size + lane;
-      read[i] = at < n ? scores[at] : -CUDART_INF_F;
+      for (int i = 0; i < words_ahead; ++i) read[i] = from[(begin + i) * warp_size];
+    } else {
+#pragma unroll
+      for (int i = 0; i < words_ahead; ++i) {
+        const int at = (begin + i) * warp_size;
+        read[i] = at + lane < left ? from[at] : -CUDART_INF_F;
+      }
     }
     unsigned own = 0;
 #pragma unroll
     for (int i = 0; i < words_ahead; ++i) {
-      const unsigned word = __ballot_sync(full_warp, key_of(read[i]) >= least);
-      count += __popc(word);
+      const unsigned word = __ballot_sync(full_warp, read[i] >= least);  // no NaN is, nor -infinity
       if (lane == i) own = word;
     }
+    count += __popc(own);
     if (lane < words_ahead) words[begin + lane] = own;
   }
   __syncwarp();
-  return count;
+#pragma unroll
+  for (int step = words_ahead / 2; step > 0; step /= 2) count += __shfl_xor_sync(full_warp, count, step);
+  return __shfl_sync(full_warp, count, 0);
 }
 
 // Lists the entries of the warp's bits from place `position` on.
@@ -110,7 +127,7 @@ __device__ inline int shorten(const float* scores, std::int64_t n, unsigned leas
   int listed = 0;
   for (std::int64_t part = 0; part < n && listed <= list_most; part += part_entries) {
     const std::int64_t first = part + warp * (part_entries / warps);
-    const int own = first < n ? mark_entries(scores, n, first, least, list.words[warp]) : 0;
+    const int own = first < n ? mark_entries(scores, n, first, least_score(least), list.words[warp]) : 0;
     int total = 0;
     const int before = scan(static_cast<int>(threadIdx.x) % warp_size == 0 ? own : 0, shared, total);
     const int position = listed + __shfl_sync(full_warp, before, 0);
