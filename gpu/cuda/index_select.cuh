@@ -72,6 +72,8 @@ __device__ inline void count_keys(const unsigned (&keys)[per_thread], unsigned p
 #pragma unroll
   for (int i = 0; i < per_thread; ++i) {
     const bool fits = keys[i] != 0 && (shift == 24 || keys[i] >> (shift + 8) == prefix >> (shift + 8));
+    // Of the lower bytes, and where few are candidates, most warps have no key to count.
+    if (__ballot_sync(full_warp, fits) == 0) continue;
     // Scores are alike, so whole warps meet in one bin: one thread adds for all of them.
     const int bin = fits ? static_cast<int>(keys[i] >> shift & 0xFFU) : bins;
     const unsigned same = __match_any_sync(full_warp, bin);
