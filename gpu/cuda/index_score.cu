@@ -89,17 +89,31 @@ __global__ void __launch_bounds__(threads) score_kernel(IndexWork work) {
   store_score(work, row, entry, score);
 }
 
+// The greatest of the scores of a block; no NaN is one. Blocks of eight are read by fours: their lists begin on 16
+// bytes.
+__device__ float greatest_score(const IndexSource& row, std::int64_t first, int block_size) {
+  float most = -CUDART_INF_F;
+  if (block_size == 8 && first + 8 <= row.visible) {
+    const auto* fours = reinterpret_cast<const float4*>(row.scores + first);
+    const float4 low = fours[0], high = fours[1];
+    for (const float score : {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}) {
+      most = score > most ? score : most;
+    }
+    return most;
+  }
+  for (std::int64_t entry = first; entry < first + block_size && entry < row.visible; ++entry) {
+    most = row.scores[entry] > most ? row.scores[entry] : most;
+  }
+  return most;
+}
+
 __global__ void block_kernel(IndexWork work) {
   begin_dependent();
   const IndexSource row = work.rows[blockIdx.y];
   const std::int64_t block = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
   const std::int64_t blocks = (row.visible + work.block_size - 1) / work.block_size;
   if (row.published == nullptr || block >= blocks) return;
-  float most = -CUDART_INF_F;
-  for (int i = 0; i < work.block_size; ++i) {
-    const std::int64_t entry = block * work.block_size + i;
-    if (entry < row.visible) most = row.scores[entry] > most ? row.scores[entry] : most;
-  }
+  const float most = greatest_score(row, block * work.block_size, work.block_size);
   row.block_scores[block] = block == blocks - 1 || row.takes_all ? CUDART_INF_F : most;
 }
 
