@@ -24,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Operations of one row in one layer of this rank, attention over `keys` keys included.
-double operations_of_row(const ModelConfig& c, const BlockWeights& block, double keys) {
+// Operations of one row in one layer of this rank, with attention over `keys` keys and scores of `index_keys`.
+double operations_of_row(const ModelConfig& c, const BlockWeights& block, double keys, double index_keys) {
   const auto weights = [](const Linear& w) { return static_cast<double>(w.n) * static_cast<double>(w.k); };
   const auto partial = [&](const PartialLinear& w) {
     return static_cast<double>(w.n) * static_cast<double>(w.k_local);
@@ -37,7 +37,7 @@ double operations_of_row(const ModelConfig& c, const BlockWeights& block, double
   const ExpertWeights& shared = block.moe.shared;
   sum += weights(block.moe.gate) + weights(shared.w1) + weights(shared.w3) + partial(shared.w2);
   sum += c.experts_per_token * (weights(expert.w1) + weights(expert.w3) + partial(expert.w2));
-  return 2 * sum + 4 * keys * static_cast<double>(a.wq_b.n);
+  return 2 * sum + 4 * keys * static_cast<double>(a.wq_b.n) + 2 * index_keys * static_cast<double>(a.indexer.wq_b.n);
 }
 
 double operations_of_chunk(const Model& model, std::int64_t rows, std::int64_t position, int layers) {
@@ -47,8 +47,14 @@ double operations_of_chunk(const Model& model, std::int64_t rows, std::int64_t p
     const LayerRole& role = c.roles[static_cast<std::size_t>(layer)];
     const std::int64_t entries = role.ratio == 0 ? 0 : std::min<std::int64_t>(position / role.ratio, c.index_topk);
     const auto keys = static_cast<double>(std::min<std::int64_t>(position + rows, c.window) + entries);
-    sum +=
-        static_cast<double>(rows) * operations_of_row(c, model.weights.layers[static_cast<std::size_t>(layer)], keys);
+    double index_keys = 0;
+    if (role.is_index_source()) {
+      const double visible = (static_cast<double>(position) + static_cast<double>(rows) / 2) / role.ratio;
+      const double candidates = c.candidate_blocks * c.candidate_block_size;
+      index_keys = role.uses_candidates ? std::min(visible, candidates) : visible;
+    }
+    const BlockWeights& block = model.weights.layers[static_cast<std::size_t>(layer)];
+    sum += static_cast<double>(rows) * operations_of_row(c, block, keys, index_keys);
   }
   return sum;
 }

@@ -26,9 +26,12 @@ class Count {
   void add(StepBlock block, const PartialLinear& weight, double rows, double times = 1) {
     for (const Linear& slice : weight.slices) add(block, slice, rows, times);
   }
-  void add_bytes(StepBlock block, double bytes) {
+  void add_bytes(StepBlock block, double bytes) { add_keys(block, bytes, 0); }
+  // Keys that take so many operations with their queries.
+  void add_keys(StepBlock block, double bytes, double operations) {
     limit_.blocks[block].bytes += bytes;
-    limit_.blocks[block].seconds += bytes / card_.copy;
+    const double multiplying = card_.multiply == 0 ? 0 : operations / card_.multiply;
+    limit_.blocks[block].seconds += std::max(bytes / card_.copy, multiplying);
   }
 
  private:
@@ -58,7 +61,8 @@ void add_experts(Count& count, const MoeWeights& moe, double rows, double uses, 
   count.add(shared_block, moe.shared.w2, rows);
 }
 
-// Window and chosen entries of each row; index keys once, since the rows are one sequence's.
+// Window and chosen entries of each row, multiplied with its queries and summed; index keys are read once, since the
+// rows are one sequence's, and multiplied with the queries of each.
 void add_caches(Count& count, const Model& model, const StepShape& shape, std::size_t layers) {
   const ModelConfig& c = model.config;
   const double rows = shape.rows;
@@ -66,16 +70,19 @@ void add_caches(Count& count, const Model& model, const StepShape& shape, std::s
   const double window_record = record_bytes(RecordFormat::w8, c.head_dim);
   for (std::size_t layer = 0; layer < layers; ++layer) {
     const LayerRole& role = c.roles[layer];
-    count.add_bytes(cache_block, rows * window * window_record);
+    const AttentionWeights& weights = model.weights.layers[layer].attn;
+    const double operations_of_key = 4 * rows * static_cast<double>(weights.wq_b.n);
+    count.add_keys(cache_block, rows * window * window_record, window * operations_of_key);
     if (role.ratio == 0) continue;
     const std::int64_t visible = shape.length / role.ratio;
     const auto chosen = static_cast<double>(std::min<std::int64_t>(visible, c.index_topk));
-    count.add_bytes(cache_block, rows * chosen * record_bytes(RecordFormat::n4, c.head_dim));
+    count.add_keys(cache_block, rows * chosen * record_bytes(RecordFormat::n4, c.head_dim), chosen * operations_of_key);
     if (!role.is_index_source()) continue;
-    const double keys = role.uses_candidates
-                            ? std::min(static_cast<double>(visible), rows * c.candidate_blocks * c.candidate_block_size)
-                            : static_cast<double>(visible);
-    count.add_bytes(cache_block, keys * record_bytes(RecordFormat::x4, c.index_head_dim));
+    const double candidates = role.uses_candidates ? c.candidate_blocks * c.candidate_block_size : visible;
+    const double keys_of_row = std::min((static_cast<double>(shape.length) - rows / 2) / role.ratio, candidates);
+    const double keys = std::min(static_cast<double>(visible), rows * candidates);
+    count.add_keys(cache_block, keys * record_bytes(RecordFormat::x4, c.index_head_dim),
+                   2 * rows * keys_of_row * static_cast<double>(weights.indexer.wq_b.n));
   }
 }
 

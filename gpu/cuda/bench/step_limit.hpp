@@ -3,7 +3,7 @@
 // Counted from the weights as they lie in memory: every matrix that a step touches once, the experts that its rows
 // chose once each, of the caches what its rows read. The time of a block is the sum over its matrices of the nearest of
 // three limits: bytes at the copy rate, EXL3 words at the decode ceiling, operations at the rate of the matrix
-// instruction.
+// instruction, those of attention and of the indexer with their keys too.
 #pragma once
 
 #include <array>
