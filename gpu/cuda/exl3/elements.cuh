@@ -60,14 +60,9 @@ __device__ __forceinline__ void load_four(const Exl3Rows& rows, std::int64_t row
   }
 }
 
-__device__ __forceinline__ void store_four(const Exl3Rows& rows, std::int64_t row, int column, const float (&v)[4]) {
-  const std::int64_t index = row * rows.stride + column;
-  if (!is_vector(rows, column)) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (column + i < rows.columns) store_element(rows, index + i, v[i]);
-    }
-  } else if (rows.element == Exl3Element::f32) {
+// store_four where is_vector holds; `index` is that of the first value.
+__device__ __forceinline__ void store_vector(const Exl3Rows& rows, std::int64_t index, const float (&v)[4]) {
+  if (rows.element == Exl3Element::f32) {
     float4 four = make_float4(v[0], v[1], v[2], v[3]);
     if (rows.rounds) {
       four = make_float4(round_to_bf16(v[0]), round_to_bf16(v[1]), round_to_bf16(v[2]), round_to_bf16(v[3]));
@@ -76,6 +71,47 @@ __device__ __forceinline__ void store_four(const Exl3Rows& rows, std::int64_t ro
   } else {
     *reinterpret_cast<uint2*>(static_cast<__half*>(rows.data) + index) =
         make_uint2(pair_bits(rows, v[0], v[1]), pair_bits(rows, v[2], v[3]));
+  }
+}
+
+__device__ __forceinline__ void store_four(const Exl3Rows& rows, std::int64_t row, int column, const float (&v)[4]) {
+  const std::int64_t index = row * rows.stride + column;
+  if (is_vector(rows, column)) return store_vector(rows, index, v);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (column + i < rows.columns) store_element(rows, index + i, v[i]);
+  }
+}
+
+// Columns column .. column + 3 of rows row, row + step, .., those whose distance from `row` is less than `left`. What
+// is the same for all of them is asked once: for each row by itself that would be the most of what a tile's writer
+// executes.
+template <int count>
+__device__ __forceinline__ void store_fours(const Exl3Rows& rows, std::int64_t row, int step, int left, int column,
+                                            const float (&v)[count][4]) {
+  const auto store_vectors = [&](Exl3Element element) {
+    Exl3Rows own = rows;
+    own.element = element;  // known to the compiler
+    std::int64_t index = row * own.stride + column;
+#pragma unroll
+    for (int i = 0; i < count; ++i, index += step * own.stride) {
+      if (i * step < left) store_vector(own, index, v[i]);
+    }
+  };
+  if (!is_vector(rows, column)) {
+#pragma unroll 1
+    for (int i = 0; i < count && i * step < left; ++i) {  // seldom: one copy of the code serves all rows
+      float own[4] = {};
+#pragma unroll
+      for (int k = 0; k < 4 * count; ++k) own[k % 4] = k / 4 <= i ? v[k / 4][k % 4] : own[k % 4];
+      store_four(rows, row + i * step, column, own);
+    }
+  } else if (rows.element == Exl3Element::bf16) {
+    store_vectors(Exl3Element::bf16);
+  } else if (rows.element == Exl3Element::f32) {
+    store_vectors(Exl3Element::f32);
+  } else {
+    store_vectors(Exl3Element::f16);
   }
 }
 

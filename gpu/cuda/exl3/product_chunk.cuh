@@ -329,10 +329,14 @@ __device__ __forceinline__ void multiply_chunk(const ProductJob& job, const Prod
   sums.gather(memory);
   const int lane = threadIdx.x % 32, column = block * exl3_block + 4 * lane;
   const uint2 svh = load_scales(part.svh, column);
-  for (int row = threadIdx.x / 32; row < part.rows; row += 2 * row_warps) {
-    const float* slot = memory.sums + row * partial_stride + sum_slot(lane);
-    float v[4] = {slot[0], slot[32], slot[64], slot[96]};
-    write_row(job, part, row, column, svh, v);
+  if constexpr (row_warps == 4) {
+    write_rows<4>(job, part, static_cast<int>(threadIdx.x) / 32, 2 * row_warps, column, svh, memory.sums);
+  } else {  // no registers are left for more than one at a time
+    for (int row = threadIdx.x / 32; row < part.rows; row += 2 * row_warps) {
+      const float* slot = memory.sums + row * partial_stride + sum_slot(lane);
+      float v[4] = {slot[0], slot[32], slot[64], slot[96]};
+      write_row(job, part, row, column, svh, v);
+    }
   }
 }
 

@@ -90,6 +90,18 @@ __device__ __forceinline__ void store_product(const ProductJob& job, const Produ
   }
 }
 
+// The same for rows row, row + step, .. of a part whose rows are no uses.
+template <int count>
+__device__ __forceinline__ void store_products(const ProductJob& job, const ProductPart& part, int row, int step,
+                                               int column, const float (&v)[count][4]) {
+  if (job.tables[0] == nullptr) {
+    store_fours(job.members[part.member].y, part.row + row, step, part.rows - row, column, v);
+  } else {
+    const std::int32_t first = part.first - static_cast<std::int32_t>(blockIdx.z) * job.table_rows;
+    store_fours(job.y[blockIdx.z], first + row, step, part.rows - row, column, v);
+  }
+}
+
 // Column block and slice of this block, the part still unknown.
 __device__ __forceinline__ Place place_of_slice(const ProductJob& job) {
   constexpr int groups_a_block = exl3_block / exl3_group;
@@ -206,24 +218,59 @@ __device__ __forceinline__ void deliver_sums(const ProductJob& job, const Place&
   }
 }
 
-// One row of 128 outputs, four sums a lane: transformed back and scaled.
-__device__ __forceinline__ void finish_sums(const ProductPart& part, int column, uint2 svh, float (&v)[4]) {
-  float scale[4];
-  hadamard_128(v, threadIdx.x % 32);
-  scale_values(svh, scale);
+// What a lane's four outputs are multiplied with and have added behind the transform.
+struct OutputScales {
+  uint2 svh, bias;
+  bool has_bias;
+
+  __device__ __forceinline__ OutputScales(const ProductPart& part, int column, uint2 svh_values)
+      : svh(svh_values), bias(make_uint2(0, 0)), has_bias(part.bias != nullptr) {
+    if (has_bias) bias = load_scales(part.bias, column);
+  }
+  __device__ __forceinline__ OutputScales(const ProductPart& part, int column)
+      : OutputScales(part, column, load_scales(part.svh, column)) {}
+
+  __device__ __forceinline__ void apply(float (&v)[4]) const {
+    float scale[4];
+    scale_values(svh, scale);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
-  if (part.bias != nullptr) {
-    scale_values(load_scales(part.bias, column), scale);
+    for (int i = 0; i < 4; ++i) v[i] = v[i] * hadamard_scale * scale[i];
+    if (!has_bias) return;
+    scale_values(bias, scale);
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] += scale[i];
   }
-}
+};
 
+// One row of 128 outputs, four sums a lane: transformed back, scaled and written.
 __device__ __forceinline__ void write_row(const ProductJob& job, const ProductPart& part, int row, int column,
                                           uint2 svh, float (&v)[4]) {
-  finish_sums(part, column, svh, v);
+  hadamard_128(v, threadIdx.x % 32);
+  OutputScales(part, column, svh).apply(v);
   store_product(job, part, row, column, v);
+}
+
+// Rows first, first + step, .. of the part, whose sums lie in `sums` row by row: transformed, scaled and written,
+// `near` of them at a time. Loads, exchanges and stores of these wait for each other.
+template <int near>
+__device__ __forceinline__ void write_rows(const ProductJob& job, const ProductPart& part, int first, int step,
+                                           int column, uint2 svh, const float* sums) {
+  const int lane = threadIdx.x % 32;
+  const OutputScales scales(part, column, svh);
+  const float* slots = sums + sum_slot(lane);
+#pragma unroll 1
+  for (int row = first; row < part.rows; row += near * step) {
+    float v[near][4];
+#pragma unroll
+    for (int i = 0; i < 4 * near; ++i) {
+      const int own = min(row + i / 4 * step, part.rows - 1);
+      v[i / 4][i % 4] = slots[own * partial_stride + i % 4 * 32];
+    }
+    hadamard_128(v, lane);
+#pragma unroll
+    for (float(&own)[4] : v) scales.apply(own);
+    store_products(job, part, row, step, column, v);
+  }
 }
 
 // One row of the inbox: slices added in rank order.
