@@ -106,6 +106,37 @@ struct QuadStream : Windows<bits, bits> {
     this->before = __ldg(group + (quad > 0 ? place(bits * quad - 1, lane) : place(4 * bits - 1, lane ^ 4)));
   }
 
+  // Where a lane's words of a quad lie, of widths whose quads are whole pieces or inside one.
+  static constexpr bool has_place = bits == 2 || bits == 4 || bits == 8;
+  struct Place {
+    const char *words, *before;
+
+    __device__ __forceinline__ Place(const std::uint32_t* group, int quad, int lane)
+        : words(reinterpret_cast<const char*>(group + place(bits * quad, lane))),
+          before(reinterpret_cast<const char*>(
+              group + (quad > 0 ? place(bits * quad - 1, lane) : place(4 * bits - 1, lane ^ 4)))) {}
+  };
+
+  // The same of the group `distance` bytes behind the place's. An address is one addition of 64 bits.
+  __device__ __forceinline__ void load_at(const Place& at, std::uint32_t distance) {
+    static_assert(has_place);
+    constexpr int piece_line = 32 * 16;
+    if constexpr (bits == 2) {
+      const uint2 two = __ldg(reinterpret_cast<const uint2*>(at.words + distance));
+      this->word[0] = two.x;
+      this->word[1] = two.y;
+    }
+#pragma unroll
+    for (int i = 0; i + 4 <= bits; i += 4) {
+      const uint4 four = __ldg(reinterpret_cast<const uint4*>(at.words + distance + i / 4 * piece_line));
+      this->word[i] = four.x;
+      this->word[i + 1] = four.y;
+      this->word[(i + 2) % bits] = four.z;
+      this->word[(i + 3) % bits] = four.w;
+    }
+    this->before = __ldg(reinterpret_cast<const std::uint32_t*>(at.before + distance));
+  }
+
  private:
   static __device__ __forceinline__ int place(int word, int lane) {
     return (word / 4 * 32 + lane) * 4 + word % 4;

@@ -121,7 +121,10 @@ cudaError_t launch_walks(cudaStream_t stream, LaunchShape shape, const ProductJo
   if constexpr (has_warpgroups) {
     shape.threads = warpgroup_threads;
     shape.shared_bytes = sizeof(ExpertMemory);
-    return launch_with_memory(stream, shape, product_expert_kernel<bits, Exl3Codebook::mul1>, job);
+    const auto kernel = product_expert_kernel<bits, Exl3Codebook::mul1>;
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+    return error != cudaSuccess ? error : launch_dependent(stream, shape, kernel, job, ExpertSteps(job));
   }
   return cudaErrorNotSupported;
 }
