@@ -33,15 +33,21 @@ struct RowFragments {
   uint4 half[2][tiles];
 
   __device__ __forceinline__ void load(const RowPieces& rows, int group) {
+    load_at(rows, rows.lane_piece, (group - rows.first_group) * row_pieces);
+  }
+  // The same from `at`, where lane_piece of the group is, and pieces further.
+  __device__ __forceinline__ void load_at(const RowPieces& rows, const uint4* at, int further = 0) {
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const int piece = 8 * tile * rows.row_pieces + (group - rows.first_group) * 8 + 4 * j;
-        half[j][tile] = 8 * tile < rows.left ? rows.lane_piece[piece] : make_uint4(0, 0, 0, 0);
+        const int piece = 8 * tile * rows.row_pieces + further + 4 * j;
+        half[j][tile] = 8 * tile < rows.left ? at[piece] : make_uint4(0, 0, 0, 0);
       }
     }
   }
+
+  static constexpr int row_pieces = 8;  // of a group
 };
 
 template <int bits, Exl3Codebook codebook, int tiles>
@@ -59,18 +65,6 @@ struct OwnRows {
   static constexpr int stride = rotated_inputs_max + 32;
   __align__(16) __half values[rotation_rows_max * stride];
   std::uint32_t largest[rotation_rows_max];
-};
-
-// The walk of a pair of warps over the groups of its chains, one chain after the other.
-template <int chains, int pairs>
-struct ChainWalk {
-  int chain, group;
-
-  __device__ __forceinline__ ChainWalk next(const Place& place) const {
-    if (group + chains < place.end) return {chain, group + chains};
-    return {chain + pairs, place.first + chain + pairs};
-  }
-  __device__ __forceinline__ bool has_group(const Place& place) const { return chain < chains && group < place.end; }
 };
 
 template <int tiles>
@@ -95,6 +89,38 @@ __device__ __forceinline__ void sum_chain(const Place& place, const uint4* words
   }
 }
 
+// Words and rows of the group that a pair of warps with several chains multiplies next, and where they come from:
+// pointers that move along cost less than addresses of a number.
+template <int bits, int tiles>
+struct NextGroup {
+  int group;
+  LanePieces<bits> words;
+  RowFragments<tiles> rows;
+  const uint4 *words_at, *rows_at;
+
+  __device__ __forceinline__ NextGroup(const Place& place, int first, const LanePieces<bits>& first_words,
+                                       const uint4* all_words, const RowPieces& all_rows)
+      : group(first),
+        words(first_words),
+        rows{},
+        words_at(all_words + static_cast<std::int64_t>(first) * group_pieces),
+        rows_at(all_rows.lane_piece + (first - all_rows.first_group) * rows.row_pieces) {
+    if (first < place.end) rows.load_at(all_rows, rows_at);
+  }
+  // Loads group `to` if the place has it.
+  __device__ __forceinline__ void load(const Place& place, const RowPieces& all_rows, int to) {
+    words_at += (to - group) * group_pieces;
+    rows_at += (to - group) * rows.row_pieces;
+    group = to;
+    if (to >= place.end) return;
+    words.load(words_at);
+    rows.load_at(all_rows, rows_at);
+  }
+
+ private:
+  static constexpr int group_pieces = bits * 32;
+};
+
 // Puts the sums of this pair's chains into their planes. `next` has the words of the pair's first group.
 template <int bits, Exl3Codebook codebook, int tiles, int chains, int pairs>
 __device__ __forceinline__ void sum_chains(const Place& place, const uint4* words, const RowPieces& rows,
@@ -105,25 +131,19 @@ __device__ __forceinline__ void sum_chains(const Place& place, const uint4* word
     sum_chain<bits, codebook, tiles, chains>(place, words, rows, next, sums);
     return put_sums(planes + pair * plane_size<tiles>, sums, 0, half, false);
   }
-  ChainWalk<chains, pairs> walk{pair, place.first + pair};
-  RowFragments<tiles> next_rows;
-  if (walk.has_group(place)) next_rows.load(rows, walk.group);
-  Sums<tiles> sums = {};
-  while (walk.chain < chains) {
-    const bool has_group = walk.has_group(place);
-    const LaneStream<bits> stream(next);
-    const RowFragments<tiles> now = next_rows;
-    const ChainWalk<chains, pairs> after = walk.next(place);
-    if (after.has_group(place)) {
-      next.load(words + static_cast<std::int64_t>(after.group) * bits * 32);
-      next_rows.load(rows, after.group);
+  NextGroup<bits, tiles> walk(place, place.first + pair, next, words, rows);
+#pragma unroll 1
+  for (int chain = pair; chain < chains; chain += pairs) {
+    const int later = chain + pairs < chains ? place.first + chain + pairs : place.end;
+    Sums<tiles> sums = {};
+#pragma unroll 1
+    for (int group = place.first + chain; group < place.end; group += chains) {
+      const LaneStream<bits> stream(walk.words);
+      const RowFragments<tiles> now = walk.rows;
+      walk.load(place, rows, group + chains < place.end ? group + chains : later);
+      multiply_group<bits, codebook, tiles>(stream, now, sums);
     }
-    if (has_group) multiply_group<bits, codebook, tiles>(stream, now, sums);
-    if (after.chain != walk.chain) {
-      put_sums(planes + walk.chain * plane_size<tiles>, sums, 0, half, false);
-      clear_sums<tiles>(sums);
-    }
-    walk = after;
+    put_sums(planes + chain * plane_size<tiles>, sums, 0, half, false);
   }
 }
 
