@@ -22,6 +22,24 @@ Exl3Codebook codebook_of(exl3::Codebook codebook) {
   return Exl3Codebook::mul1;
 }
 
+struct RowPiece {
+  std::int64_t first, rows;
+};
+
+// The kernels' view of the calls, of a piece of their rows.
+Exl3Set members_of(std::span<const LinearCall> calls, RowPiece piece) {
+  Exl3Set set;
+  set.count = static_cast<std::int32_t>(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Exl3Member& member = set.members[i];
+    member.matrix = exl3_matrix_of(*calls[i].weight);
+    member.x = exl3_rows_of(calls[i].x.slice_rows(piece.first, piece.rows));
+    member.y = exl3_rows_of(calls[i].y.slice_rows(piece.first, piece.rows));
+    member.y.rounds = calls[i].mode.round_output;
+  }
+  return set;
+}
+
 }  // namespace
 
 // The file's tiles lie in strips of 16 outputs; the kernels' order is a permutation of 16-byte pieces of tiles.
@@ -80,35 +98,30 @@ void exl3_linears(CudaContext& context, std::span<const LinearCall> calls) {
   const Workspace::Scope scope(context.scratch());
   const std::int64_t all = calls.front().x.rows, most = std::min(all, rows_most);
   const auto count = static_cast<std::int64_t>(calls.size());
-  Exl3Set set;
-  set.count = static_cast<std::int32_t>(count);
-  for (std::size_t i = 0; i < calls.size(); ++i) set.members[i].matrix = exl3_matrix_of(*calls[i].weight);
-  const Exl3Rotated scratch = exl3_rotated(context, count * most, set.members[0].matrix.shape.inputs);
+  const Exl3Rotated scratch = exl3_rotated(context, count * most, exl3::padded_side(calls.front().weight->k));
   for (std::int64_t first = 0; first < all; first += rows_most) {
     const std::int64_t rows = std::min(rows_most, all - first);
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      set.members[i].x = exl3_rows_of(calls[i].x.slice_rows(first, rows));
-      set.members[i].y = exl3_rows_of(calls[i].y.slice_rows(first, rows));
-      set.members[i].y.rounds = calls[i].mode.round_output;
-    }
+    const Exl3Set set = members_of(calls, {first, rows});
     context.run("exl3 linear", exl3_multiply_set, set, static_cast<int>(rows), scratch);
   }
 }
 
 bool exl3_pair(CudaContext& context, std::span<const LinearCall> calls) {
-  if (calls.size() != 2 || calls.front().x.rows > exl3_pair_rows_max) return false;
-  Exl3Set set;
-  set.count = 2;
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (calls[i].weight->format != WeightFormat::exl3) return false;
-    set.members[i] = {exl3_matrix_of(*calls[i].weight), exl3_rows_of(calls[i].x), exl3_rows_of(calls[i].y)};
-    set.members[i].y.rounds = calls[i].mode.round_output;
+  if (calls.size() != 2) return false;
+  for (const LinearCall& call : calls) {
+    if (call.weight->format != WeightFormat::exl3) return false;
   }
-  const auto rows = static_cast<int>(calls.front().x.rows);
-  if (!exl3_accepts_pair(set, rows)) return false;
+  const std::int64_t all = calls.front().x.rows, most = std::min(all, rows_most), rest = all % most;
+  Exl3Set set = members_of(calls, {0, most});
+  if (!exl3_accepts_pair(set, static_cast<int>(most))) return false;
+  if (rest > 0 && !exl3_accepts_pair(set, static_cast<int>(rest))) return false;
   const Workspace::Scope scope(context.scratch());
-  const Exl3Rotated scratch = exl3_rotated(context, 2 * std::int64_t{rows}, set.members[0].matrix.shape.inputs);
-  context.run("exl3 linear", exl3_multiply_pair, set, rows, scratch);
+  const Exl3Rotated scratch = exl3_rotated(context, 2 * most, set.members[0].matrix.shape.inputs);
+  for (std::int64_t first = 0; first < all; first += most) {
+    const std::int64_t rows = std::min(most, all - first);
+    set = members_of(calls, {first, rows});
+    context.run("exl3 linear", exl3_multiply_pair, set, static_cast<int>(rows), scratch);
+  }
   return true;
 }
 

@@ -26,8 +26,8 @@ Exl3Rotated exl3_rotated(CudaContext& context, std::int64_t rows, std::int64_t i
 // Linears of one kind and of the same number of rows, at most exl3_members_max, in one launch or two.
 bool is_exl3_set(std::span<const LinearCall> calls);
 void exl3_linears(CudaContext& context, std::span<const LinearCall> calls);
-// Two of one kind and input whose outputs differ, together if they divide their inputs alike; else false and nothing
-// done.
+// Two of one kind and input whose outputs differ, together if they divide their inputs alike and one kernel takes the
+// rows of both; else false and nothing done.
 bool exl3_pair(CudaContext& context, std::span<const LinearCall> calls);
 void exl3_linear(CudaContext& context, const Tensor& x, const Linear& weight, bool round, const Tensor& y);
 

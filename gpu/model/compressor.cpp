@@ -98,8 +98,9 @@ Latents compress_pairs(const StepContext& step, int layer, const CompressorWeigh
 
   const Workspace::Scope scope(step.workspace);
   const GateRows rows{step.workspace.f32(input.rows, width), step.workspace.f32(input.rows, width)};
-  step.ops().linear(input, w.wkv, {step.mode(w.wkv).q8, false}, rows.key);
-  step.ops().linear(input, w.wgate, {step.mode(w.wgate).q8, false}, rows.gate);
+  const LinearCall calls[] = {{input, &w.wkv, {step.mode(w.wkv).q8, false}, rows.key},
+                              {input, &w.wgate, {step.mode(w.wgate).q8, false}, rows.gate}};
+  step.ops().linears(calls);
   if (count > 0) {
     const Pairs pairs{step.workspace.f32(count, width), step.workspace.f32(count, width),
                       step.workspace.f32(count, width), step.workspace.f32(count, width)};

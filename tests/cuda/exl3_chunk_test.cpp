@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "gpu/cuda/exl3/split.hpp"
 #include "tests/cuda/exl3_fixture.hpp"
 
 using namespace tandem::gpu;
@@ -98,6 +99,27 @@ void check_chunk(const Exl3Shape& shape, int count, int rows, std::uint32_t seed
   check_same(name + ", at once", expected, set.at_once());
 }
 
+// Two matrices of one kind whose outputs differ, together and each alone.
+void check_pair(const Exl3Shape& shape, int second_outputs, int rows, std::uint32_t seed) {
+  Random random(seed);
+  Exl3Shape second = shape;
+  second.outputs = second_outputs;
+  const TestSet a(random, shape, 1, rows, true), b(random, second, 1, rows);
+  const std::string name = exl3_name(shape, 2, rows) + ", outputs of the second " + std::to_string(second_outputs);
+  const DeviceMatrix joint_a(rows, shape.outputs), joint_b(rows, second_outputs);
+  Exl3Set set;
+  set.count = 2;
+  set.members[0] = {a.matrices.front()->view, exl3_rows(a.x.front()->tensor()), exl3_rows(joint_a)};
+  set.members[1] = {b.matrices.front()->view, exl3_rows(b.x.front()->tensor()), exl3_rows(joint_b)};
+  const Rotated rotated(2 * std::int64_t{rows}, shape.inputs);
+  settle();
+  BOOST_TEST(exl3_accepts_pair(set, rows), name);
+  check(exl3_multiply_pair(nullptr, set, rows, rotated.view()));
+  settle();
+  check_same(name + ", the first", a.in_steps(exl3_rows_max), joint_a.floats());
+  check_same(name + ", the second", b.in_steps(exl3_rows_max), joint_b.floats());
+}
+
 double row_error(const float* found, const std::vector<double>& expected) {
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -146,6 +168,44 @@ BOOST_AUTO_TEST_CASE(members_of_a_set_have_the_bits_of_their_steps) {
   if (!has_device()) return;
   check_chunk({512, 128, 5, Exl3Codebook::mul1}, 4, 129, 77);
   check_chunk({640, 384, 4, Exl3Codebook::mul1}, 2, 100, 78);
+}
+
+// More tiles than a card has multiprocessors: blocks go from one member's rows to another's.
+BOOST_AUTO_TEST_CASE(blocks_that_take_tiles_of_several_members_keep_their_bits) {
+  if (!has_device() || !exl3_takes_steps({128, 640, 5, Exl3Codebook::mul1})) return;
+  check_chunk({128, 640, 5, Exl3Codebook::mul1}, 3, 1200, 85);
+  check_chunk({640, 1152, 4, Exl3Codebook::mul1}, 2, 1023, 86);
+  check_chunk({384, 384, 2, Exl3Codebook::mul1}, 4, 2047, 87);
+}
+
+BOOST_AUTO_TEST_CASE(two_matrices_of_a_chunk_have_the_bits_of_each_alone) {
+  if (!has_device() || !exl3_takes_steps({384, 640, 3, Exl3Codebook::mul1})) return;
+  check_pair({384, 640, 3, Exl3Codebook::mul1}, 128, 600, 88);
+  check_pair({384, 128, 3, Exl3Codebook::mul1}, 640, 513, 89);  // the second one is the wider
+  for (const int rows : {257, 2047}) check_pair({5120, 1280, 5, Exl3Codebook::mul1}, 512, rows, 90);
+}
+
+BOOST_AUTO_TEST_CASE(two_matrices_go_together_where_a_kernel_takes_the_rows_of_both) {
+  Exl3Set set;
+  set.count = 2;
+  set.members[0].matrix.shape = {5120, 1280, 5, Exl3Codebook::mul1};
+  set.members[1].matrix.shape = {5120, 512, 5, Exl3Codebook::mul1};
+  BOOST_TEST(exl3_accepts_pair(set, 1));
+  BOOST_TEST(exl3_accepts_pair(set, exl3_pair_rows_few));
+  BOOST_TEST(!exl3_accepts_pair(set, exl3_pair_rows_few + 1));
+  BOOST_TEST(!exl3_accepts_pair(set, exl3_rows_max));
+  BOOST_TEST(exl3_accepts_pair(set, 2048) == exl3_takes_steps(set.members[0].matrix.shape));
+  set.members[1].matrix.shape.bits = 4;
+  BOOST_TEST(!exl3_accepts_pair(set, 1));
+  BOOST_TEST(!exl3_accepts_pair(set, 2048));
+}
+
+// So a compressor's two matrices have the same bits together and alone.
+BOOST_AUTO_TEST_CASE(two_narrow_matrices_divide_their_inputs_as_each_alone) {
+  const Exl3Shape shape{5120, 512, 5, Exl3Codebook::mul1};
+  const Exl3Split alone = exl3_split_single(shape), together = exl3_split_of_set(shape, 2);
+  BOOST_TEST(alone.slices == together.slices);
+  BOOST_TEST(alone.warps == together.warps);
 }
 
 BOOST_AUTO_TEST_CASE(a_chunk_is_close_to_double_precision) {

@@ -80,12 +80,16 @@ BOOST_AUTO_TEST_CASE(two_linears_of_one_input_have_the_bits_that_each_has_alone)
   struct Pair {
     std::int64_t k, first, second;
     int first_bits, second_bits;
+    std::vector<std::int64_t> rows = {1, 2, 6, 16, 17};
   };
-  for (const Pair& pair :
-       {Pair{5120, 1280, 512, 5, 5}, {5120, 512, 1280, 5, 5}, {384, 256, 128, 3, 3}, {384, 256, 128, 3, 4}}) {
+  for (const Pair& pair : {Pair{5120, 1280, 512, 5, 5},
+                           {5120, 512, 1280, 5, 5},
+                           {384, 256, 128, 3, 3},
+                           {384, 256, 128, 3, 4},
+                           {128, 384, 128, 3, 3, {2049, 2100}}}) {
     const Linear first = prepared(random_exl3(random, pair.first_bits, pair.first, pair.k));
     const Linear second = prepared(random_exl3(random, pair.second_bits, pair.second, pair.k));
-    for (const std::int64_t rows : {1, 2, 6, 16, 17}) {
+    for (const std::int64_t rows : pair.rows) {  // of chunks: pieces, and a rest that goes together or not
       const DeviceMatrix x(random.activations(rows * pair.k), rows);
       const DeviceMatrix a(rows, pair.first), b(rows, pair.second), joint_a(rows, pair.first),
           joint_b(rows, pair.second);

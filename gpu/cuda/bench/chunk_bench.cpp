@@ -108,6 +108,37 @@ void write_case(const Ground& ground, const Case& c, int rows, std::ostream& out
       << std::flush;
 }
 
+// wq_a and wkv, which have the same rows: in one launch, and one after the other.
+void write_pair(const Ground& ground, int rows, std::ostream& out) {
+  constexpr Exl3Shape shapes[] = {{5120, 1280, 5, mul1}, {5120, 512, 5, mul1}};
+  const auto set_of = [&](int index) {
+    Exl3Set set;
+    set.count = 2;
+    float* y = ground.y.as<float>();
+    for (int i = 0; i < 2; ++i) {
+      const Exl3Shape& shape = shapes[i];
+      constexpr int behind_others = 16;  // of this shape: where those of the first one end
+      set.members[i] = {ground.matrix(shape, behind_others * i + index),
+                        Ground::rows_at(ground.x.as<float>(), shape.inputs), Ground::rows_at(y, shape.outputs)};
+      y += std::int64_t{rows} * shape.outputs;
+    }
+    return set;
+  };
+  if (!exl3_accepts_pair(set_of(0), rows)) return;
+  Stream& stream = ground.stream;
+  const auto together = time_us(ground, [&](int i) {
+    stream.check(exl3_multiply_pair(stream.handle(), set_of(i), rows, ground.rotation()), "pair");
+  });
+  const auto in_turn = time_us(ground, [&](int i) {
+    const Exl3Set set = set_of(i);
+    for (const Exl3Member& one : {set.members[0], set.members[1]}) {
+      stream.check(exl3_multiply(stream.handle(), one.matrix, one.x, one.y, rows, ground.rotation()), "one of two");
+    }
+  });
+  out << fmt::format("wq_a with wkv {:5} rows {:9.1f} us | one after the other {:.1f} us\n", rows, together, in_turn)
+      << std::flush;
+}
+
 // One routing of a chunk's rows to their experts, as the plan leaves its lists: groups of at most `most` rows.
 struct Routing {
   std::vector<Exl3Group> groups;
@@ -211,6 +242,7 @@ Result<void> bench_chunks(const ChunkBenchOptions& options, std::ostream& out) {
       return Error{ErrorCode::invalid_argument, "bench chunks", std::to_string(rows) + " rows", "1 to 2048"};
     }
     for (const Case& c : cases) write_case(ground, c, rows, out);
+    write_pair(ground, rows, out);
     for (const int bits : {2, 3}) write_experts(ground, bits, rows, out);
   }
   return (*stream)->wait();

@@ -118,8 +118,9 @@ cudaError_t exl3_multiply_set(cudaStream_t stream, const Exl3Set& set, int rows,
 cudaError_t exl3_rotate_set(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);
 
 // Two matrices of one kind and input, whose outputs differ, in one launch or two; `scratch` has room for 2 * rows rows.
-// A row has the bits of each alone. Only where both divide their inputs alike (exl3_accepts_pair says).
-inline constexpr int exl3_pair_rows_max = 16;
+// A row has the bits of each alone. Only where both divide their inputs alike, and for rows so few or so many that one
+// kernel takes both (exl3_accepts_pair says).
+inline constexpr int exl3_pair_rows_few = 16;
 bool exl3_accepts_pair(const Exl3Set& set, int rows);
 cudaError_t exl3_multiply_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated scratch);
 cudaError_t exl3_rotate_pair(cudaStream_t stream, const Exl3Set& set, int rows, Exl3Rotated rotated);

@@ -108,14 +108,17 @@ Matrices few_seekers(const Exl3Shape& shape, Matrices matrices) {
   return {std::clamp(seekers, 1, matrices.count), matrices.depth};
 }
 
-// Whether the two members, of one input and kind, divide their inputs alike.
+// Whether the two members, of one input and kind, divide their inputs alike, and one kernel takes so many rows of both:
+// of a chunk that of warpgroups, where one of them alone would go there.
 bool is_joint_pair(const Exl3Set& set, int rows) {
-  if (set.count != 2 || !are_rows_valid(rows, exl3_pair_rows_max)) return false;
+  if (set.count != 2 || !are_rows_valid(rows, exl3_chunk_rows_max)) return false;
   const Exl3Shape &a = set.members[0].matrix.shape, &b = set.members[1].matrix.shape;
   if (!exl3_accepts(a) || !exl3_accepts(b)) return false;
   if (a.inputs != b.inputs || a.bits != b.bits || a.codebook != b.codebook) return false;
   const Exl3Split split = exl3_split_single(a), other = exl3_split_single(b);
-  return split.slices == other.slices && split.warps == other.warps;
+  if (split.slices != other.slices || split.warps != other.warps) return false;
+  return rows <= exl3_pair_rows_few || exl3_order_of(a, 1, rows) == Exl3Order::steps ||
+         exl3_order_of(b, 1, rows) == Exl3Order::steps;
 }
 
 ProductJob job_of_rotated(const Exl3Set& set, Exl3Rotated rotated, int rows) {
@@ -178,6 +181,10 @@ cudaError_t exl3_multiply_pair(cudaStream_t stream, const Exl3Set& set, int rows
   job.rotates = is_one_launch(wide, split, rows);
   job.rows_most = rows;
   job.second_block = wide.outputs / exl3_block;
+  if (rows > exl3_pair_rows_few) {
+    scratch.order = Exl3Order::steps;
+    job.block_rows = chunk_rows_large;
+  }
   if (!job.rotates) {
     const cudaError_t error = exl3_rotate_pair(stream, set, rows, scratch);
     if (error != cudaSuccess) return error;

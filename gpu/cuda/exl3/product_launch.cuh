@@ -76,15 +76,22 @@ cudaError_t launch_chunk(cudaStream_t stream, LaunchShape shape, const ProductJo
   return launch_with_memory(stream, shape, product_chunk_kernel<bits, codebook, row_warps>, job);
 }
 
+// `shape` counts the tiles of a member, or those of a pair; one row of blocks takes those of all.
 template <int bits>
-cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, const ProductJob& job) {
+cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, ProductJob job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
   const auto kernel = product_warpgroup_kernel<bits>;
-  shape.grid.x = std::min(shape.grid.x, std::max(1U, multiprocessors() / shape.grid.y));
+  const bool is_pair = job.second_block > 0;
+  job.member_count = is_pair ? 2 : static_cast<int>(shape.grid.y);
+  if (!is_pair) {
+    job.second_block = job.column_blocks;
+    job.column_blocks *= job.member_count;
+  }
+  shape.grid = dim3(std::min(shape.grid.x * shape.grid.y, multiprocessors()));
   shape.threads = warpgroup_block_threads;
   shape.shared_bytes = sizeof(WarpgroupMemory);
   CUtensorMap rows;
-  cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * static_cast<int>(shape.grid.y)}, rows);
+  cudaError_t error = map_rotated_rows(job.rotated, {job.inputs, job.rows_most * job.member_count}, rows);
   if (error != cudaSuccess) return error;
   error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));

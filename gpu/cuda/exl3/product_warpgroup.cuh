@@ -2,8 +2,8 @@
 //
 // Shapes   a block takes tiles of 128 outputs x 128 rows. Two consumer warpgroups have 64 outputs each; producer
 //          warpgroups decode and start copies.
-// Grid     a block a multiprocessor, which takes tiles one after the other. While consumers finish one, producers fill
-//          stages for the next.
+// Grid     a block a multiprocessor, which takes tiles of all members one after the other, so that the last of them
+//          share what is left of the card. While consumers finish one, producers fill stages for the next.
 // Loop     a step is a group of 64 inputs: 16 KB of weights and 16 KB of rows in a stage of shared memory, both as the
 //          instruction reads them. A producer warpgroup takes every producers-th step: it waits until the stage is
 //          empty, starts the copy of its rows, decodes, and says that the stage is full. A consumer's stream holds
@@ -20,12 +20,9 @@
 #include "gpu/cuda/exl3/half_stream.cuh"
 #include "gpu/cuda/exl3/product_chunk.cuh"
 #include "gpu/cuda/exl3/warpgroup.cuh"
+#include "gpu/cuda/exl3/warpgroup_walk.cuh"
 
 namespace tandem::gpu::cuda {
-
-inline constexpr int consumer_warpgroups = 2, consumer_threads = consumer_warpgroups * warpgroup_threads;
-inline constexpr int warpgroup_producers = 2;  // warpgroups
-inline constexpr int warpgroup_stages = 4, warpgroup_rows = chunk_rows_large;
 
 // Shared memory of a block.
 struct WarpgroupMemory {
@@ -43,64 +40,19 @@ struct WarpgroupMemory {
   StageBarrier full[warpgroup_stages], empty[warpgroup_stages];
 };
 
-// A step in the order of additions: its group, and what ends with it. 16 bits, made once a block.
-class StepPlace {
- public:
-  __device__ __forceinline__ explicit StepPlace(std::uint16_t bits) : bits_(bits) {}
-  // Step `i`: the one that GroupWalk comes to i-th.
-  __device__ __forceinline__ StepPlace(const ProductJob& job, int i) {
-    constexpr int groups_a_block = exl3_block / exl3_group;
-    const auto first_of = [&job](int slice) {
-      return groups_a_block * exl3_slice_begin(job.inputs, job.slices, slice);
-    };
-    int slice = 0;
-    while (i >= first_of(slice + 1)) ++slice;
-    const int first = first_of(slice), groups = first_of(slice + 1) - first, place = i - first;
-    // Chains take groups in turn, so the first ones may have one more than the others.
-    const int least = groups / job.warps, longer = groups % job.warps, in_longer = longer * (least + 1);
-    const bool is_long = place < in_longer;
-    const int length = is_long ? least + 1 : least, from = is_long ? place : place - in_longer;
-    const int chain = from / length + (is_long ? 0 : longer), round = from % length;
-    bits_ = first + chain + round * job.warps + (slice << 8) + (round + 1 == length ? chain_end : 0) +
-            (place + 1 == groups ? slice_end : 0) + (groups < job.warps ? empty_chains : 0);
-  }
-  __device__ __forceinline__ std::uint16_t bits() const { return static_cast<std::uint16_t>(bits_); }
-  __device__ __forceinline__ int group() const { return bits_ & 255; }
-  __device__ __forceinline__ int slice() const { return bits_ >> 8 & 7; }
-  __device__ __forceinline__ bool ends_chain() const { return (bits_ & chain_end) != 0; }
-  __device__ __forceinline__ bool ends_slice() const { return (bits_ & slice_end) != 0; }
-  __device__ __forceinline__ bool has_empty_chains() const { return (bits_ & empty_chains) != 0; }
-
- private:
-  static constexpr int chain_end = 1 << 11, slice_end = 1 << 12, empty_chains = 1 << 13;
-  static_assert(exl3_inputs_max / exl3_group <= 256 && exl3_slices_max <= 8);
-  int bits_;
-};
-
-// The tiles of a matrix, 128 outputs x 128 rows, that a block takes one after the other.
-struct WarpgroupTile {
-  int index, block, row;  // `block` of the outputs, first row of the part
-
-  __device__ __forceinline__ WarpgroupTile(const ProductJob& job, int tile)
-      : index(tile), block(tile % job.column_blocks), row(tile / job.column_blocks * warpgroup_rows) {}
-  __device__ __forceinline__ bool is_there(const ProductPart& part) const { return row < part.rows; }
-  __device__ __forceinline__ WarpgroupTile next(const ProductJob& job) const {
-    return {job, index + static_cast<int>(gridDim.x)};
-  }
-};
-
 // Decodes stages of weights; a warp takes two column quads of a half.
 template <int bits>
 class StageDecoder {
  public:
-  __device__ __forceinline__ StageDecoder(const ProductJob& job, const ProductPart& part)
-      : words_(static_cast<const std::uint32_t*>(part.words)),
-        groups_(job.inputs / exl3_group),
-        at_(own_pair(), threadIdx.x % 32) {}
+  __device__ __forceinline__ StageDecoder() : at_(own_pair(), threadIdx.x % 32) {}
 
-  __device__ __forceinline__ void load(int block, int group) {
-    const std::int64_t index = static_cast<std::int64_t>(2 * block + own_half()) * groups_ + group;
-    next_.load(words_ + index * group_words, at_);
+  // From now on the groups of this tile are loaded.
+  __device__ __forceinline__ void enter(const ProductJob& job, const WarpgroupTile& tile) {
+    const std::int64_t half = static_cast<std::int64_t>(2 * tile.block + own_half()) * (job.inputs / exl3_group);
+    words_ = static_cast<const std::uint32_t*>(job.members[tile.member].matrix.words) + half * group_words;
+  }
+  __device__ __forceinline__ void load(int group) {
+    next_.load(words_ + static_cast<std::int64_t>(group) * group_words, at_);
   }
   // The words that were loaded last, so that others may be loaded meanwhile.
   __device__ __forceinline__ HalfStream<bits> words() const { return next_; }
@@ -123,53 +75,42 @@ class StageDecoder {
     return static_cast<int>(threadIdx.x) / 64 % 2;
   }
 
-  const std::uint32_t* words_;
-  int groups_;
+  const std::uint32_t* words_ = nullptr;
   typename HalfStream<bits>::Place at_;
   HalfStream<bits> next_;
 };
 
-// Where a producer or consumer is in the steps of all tiles of its block.
-class StepCount {
- public:
-  __device__ __forceinline__ explicit StepCount(int first) : count_(first) {}
-  __device__ __forceinline__ int stage() const { return count_ % warpgroup_stages; }
-  __device__ __forceinline__ int round() const { return count_ / warpgroup_stages; }
-  __device__ __forceinline__ void advance(int by) { count_ += by; }
-
- private:
-  int count_;
-};
-
 // The steps `first`, first + warpgroup_producers, .. of all tiles by one warpgroup.
 template <int bits>
-__device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, const ProductPart& part,
-                                        WarpgroupMemory& memory, int first) {
+__device__ __forceinline__ void produce(const ProductJob& job, const CUtensorMap& rows, WarpgroupMemory& memory,
+                                        int first) {
   const int steps = job.inputs / exl3_group;
   WarpgroupTile tile(job, static_cast<int>(blockIdx.x));
   int step = first;
-  const auto settle = [&] {
-    while (step >= steps) {
-      step -= steps;
-      tile = tile.next(job);
-    }
+  static_assert(warpgroup_producers <= exl3_block / exl3_group, "no tile has fewer steps");
+  StageDecoder<bits> decoder;
+  decoder.enter(job, tile);
+  const auto load = [&] {
+    if (tile.is_there(job)) decoder.load(StepPlace(memory.steps[step]).group());
   };
-  settle();
-  StageDecoder<bits> decoder(job, part);
-  if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
+  load();
   wait_for_earlier_kernels();
-  for (StepCount at(first); tile.is_there(part); at.advance(warpgroup_producers)) {
+  for (StepCount at(first); tile.is_there(job); at.advance(warpgroup_producers)) {
     WarpgroupMemory::Stage& stage = memory.stages[at.stage()];
     StageBarrier& full = memory.full[at.stage()];
     if (at.round() > 0) memory.empty[at.stage()].wait((at.round() - 1) % 2);
     if (threadIdx.x % warpgroup_threads == 0) {
       full.arrive_for(sizeof(stage.rows));
-      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, part.first + tile.row);
+      full.copy_tile(stage.rows, rows, StepPlace(memory.steps[step]).group() * exl3_group, tile.first_row(job));
     }
     const HalfStream<bits> words = decoder.words();
     step += warpgroup_producers;
-    settle();
-    if (tile.is_there(part)) decoder.load(tile.block, StepPlace(memory.steps[step]).group());
+    if (step >= steps) {
+      step -= steps;
+      tile = tile.next(job);
+      decoder.enter(job, tile);
+    }
+    load();
     decoder.decode(words, stage);
     publish_operands();
     __syncwarp();
@@ -197,43 +138,52 @@ struct WarpgroupSums {
     for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += sums[i / 4][i % 4];
   }
 
-  // The chains without a group of a short slice add sums that are zero.
-  __device__ __forceinline__ void add_empty_chains() {
+  // The slice's sums, their scale undone, and what the slices before gave: -0 where there is none. `store` takes
+  // (tile, total). Loads of four tiles wait for each other.
+  template <class Store>
+  __device__ __forceinline__ void finish_plane(const WarpgroupMemory& memory, const StepPlace& place,
+                                               const Store& store) const {
+    constexpr int near = 4;
+    // The chains without a group of a short slice add sums that are zero.
+    const float nothing = place.has_empty_chains() ? 0.0f : -0.0f;
+    const float* undo = memory.undo[place.slice()] + 2 * (threadIdx.x % 4);
 #pragma unroll
-    for (int i = 0; i < 4 * tiles; ++i) plane[i / 4][i % 4] += 0.0f;
+    for (int first = 0; first < tiles; first += near) {
+      float2 factors[near];
+      float4 before[near];
+#pragma unroll
+      for (int i = 0; i < near; ++i) {
+        factors[i] = *reinterpret_cast<const float2*>(undo + 8 * (first + i));
+        before[i] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+        if (place.slice() > 0) before[i] = memory.totals[first + i][threadIdx.x];
+      }
+#pragma unroll
+      for (int i = 0; i < near; ++i) {
+        const float(&v)[4] = plane[first + i];
+        store(
+            first + i,
+            make_float4(before[i].x + (v[0] + nothing) * factors[i].x, before[i].y + (v[1] + nothing) * factors[i].y,
+                        before[i].z + (v[2] + nothing) * factors[i].x, before[i].w + (v[3] + nothing) * factors[i].y));
+      }
+    }
   }
 
-  // Undoes the slice's scale and adds what the slices before gave.
-  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, int slice) {
-    const float* undo = memory.undo[slice] + 2 * (threadIdx.x % 4);
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-      const float2 factor = *reinterpret_cast<const float2*>(undo + 8 * tile);
-      float4& total = memory.totals[tile][threadIdx.x];
-      const float(&v)[4] = plane[tile];
-      float4 own = make_float4(v[0] * factor.x, v[1] * factor.y, v[2] * factor.x, v[3] * factor.y);
-      if (slice > 0) {
-        const float4 before = total;
-        own = make_float4(before.x + own.x, before.y + own.y, before.z + own.z, before.w + own.w);
-      }
-      total = own;
-    }
+  // A slice with others behind it: their totals wait in shared memory.
+  __device__ __forceinline__ void end_slice(WarpgroupMemory& memory, const StepPlace& place) {
+    finish_plane(memory, place, [&](int tile, const float4& own) { memory.totals[tile][threadIdx.x] = own; });
     clear_plane();
   }
 
-  // Totals of all consumers from their own places into rows.
-  static __device__ __forceinline__ void gather(WarpgroupMemory& memory) {
+  // The last one: totals go into rows, of all consumers.
+  __device__ __forceinline__ void end_tile(WarpgroupMemory& memory, const StepPlace& place) {
     const int quad = threadIdx.x / 32 % 4, half = threadIdx.x / warpgroup_threads;
-    float4 own[tiles];
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) own[tile] = memory.totals[tile][threadIdx.x];
+    finish_plane(memory, place, [&](int tile, const float4& own) {
+      float(&v)[4] = sums[tile];
+      v[0] = own.x, v[1] = own.y, v[2] = own.z, v[3] = own.w;
+    });
     meet_consumers();  // rows take the place of totals
 #pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-      const float v[4] = {own[tile].x, own[tile].y, own[tile].z, own[tile].w};
-#pragma unroll
-      for (int c = 0; c < 4; ++c) memory.sums[sum_place(tile, quad, half, c)] = v[c];
-    }
+    for (int i = 0; i < 4 * tiles; ++i) memory.sums[sum_place(i / 4, quad, half, i % 4)] = sums[i / 4][i % 4];
     meet_consumers();
   }
 };
@@ -251,70 +201,153 @@ __device__ __forceinline__ void multiply_stage(const WarpgroupMemory::Stage& sta
   wait_for_multiply(sums.sums);
 }
 
-// The factors of a tile's rows, of all slices.
-__device__ __forceinline__ void load_undo(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
-  constexpr int four = 4, parts = exl3_slices_max / four;
-  static_assert(warpgroup_rows * parts == consumer_threads);
-  const int row = threadIdx.x / parts, slice = threadIdx.x % parts * four;
-  if (row >= part.rows) return;
-  const float* from = job.rotated.undo + static_cast<std::int64_t>(part.first + row) * exl3_slices_max + slice;
-  const float4 factors = *reinterpret_cast<const float4*>(from);
-  memory.undo[slice][row] = factors.x;
-  memory.undo[slice + 1][row] = factors.y;
-  memory.undo[slice + 2][row] = factors.z;
-  memory.undo[slice + 3][row] = factors.w;
+// The factors of a tile's rows, of all slices: four for each consumer. They are loaded before the first products and
+// shared behind them.
+class TileUndo {
+ public:
+  __device__ __forceinline__ TileUndo(const ProductJob& job, const ProductPart& part) {
+    static_assert(warpgroup_rows * parts == consumer_threads);
+    // Missing rows take another one's.
+    const int row = part.first + min(own_row(), part.rows - 1);
+    const float* from = job.rotated.undo + static_cast<std::int64_t>(row) * exl3_slices_max;
+    factors_ = *reinterpret_cast<const float4*>(from + own_slice());
+  }
+  __device__ __forceinline__ void share(WarpgroupMemory& memory) const {
+    memory.undo[own_slice()][own_row()] = factors_.x;
+    memory.undo[own_slice() + 1][own_row()] = factors_.y;
+    memory.undo[own_slice() + 2][own_row()] = factors_.z;
+    memory.undo[own_slice() + 3][own_row()] = factors_.w;
+  }
+
+ private:
+  static constexpr int four = 4, parts = exl3_slices_max / four;
+  static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / parts; }
+  static __device__ __forceinline__ int own_slice() { return static_cast<int>(threadIdx.x) % parts * four; }
+
+  float4 factors_;
+};
+
+// The steps of a slice from `step` on into the plane; returns the first one behind it.
+__device__ __forceinline__ int multiply_slice(WarpgroupMemory& memory, int step, StepCount& at, const TileUndo& undo,
+                                              WarpgroupSums& sums) {
+  for (bool adds = false;; ++step) {
+    const StepPlace place(memory.steps[step]);
+    memory.full[at.stage()].wait(at.round() % 2);
+    multiply_stage(memory.stages[at.stage()], sums, adds);
+    if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
+    at.advance(1);
+    adds = !place.ends_chain();
+    if (!adds) sums.end_chain();
+    if (!place.ends_slice()) continue;
+    if (place.slice() == 0) {
+      undo.share(memory);
+      meet_consumers();  // and nobody reads rows of the tile before, whose place totals take
+    }
+    return step + 1;
+  }
 }
 
-// Rows of a finished tile are transformed and written, four at a time: loads, exchanges and stores wait for each other.
-__device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int column, uint2 svh,
-                                           const WarpgroupMemory& memory) {
-  constexpr int warps = consumer_threads / 32, near = 4;
+// Half of a row of sums in registers, column 4 * l + i at [i][l / 2 % 2][l / 4 % 4 * 2 + l % 2]: all stages of
+// hadamard_128 but the last need no other thread.
+struct HalfRow {
+  float v[4][2][8];
+
+  __device__ __forceinline__ void load(const float* row) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float4 four = *reinterpret_cast<const float4*>(row + i / 2 * 16 + i % 2 * 4);
+      float* to = &v[i / 4][i / 2 % 2][i % 2 * 4];
+      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    }
+  }
+  __device__ __forceinline__ void store(float* row) const {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float* from = &v[i / 4][i / 2 % 2][i % 2 * 4];
+      *reinterpret_cast<float4*>(row + i / 2 * 16 + i % 2 * 4) = make_float4(from[0], from[1], from[2], from[3]);
+    }
+  }
+
+  // The stage between values whose places differ by `distance`, counted in floats of `v`.
+  template <int distance>
+  __device__ __forceinline__ void combine() {
+    float* values = &v[0][0][0];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      if ((i & distance) != 0) continue;
+      const float a = values[i], b = values[i + distance];
+      values[i] = a + b;
+      values[i + distance] = a - b;
+    }
+  }
+  // In the order of hadamard_128; the other half is 16 lanes away.
+  __device__ __forceinline__ void transform(bool is_second) {
+    combine<16>();
+    combine<32>();
+    combine<1>();
+    combine<8>();
+    combine<2>();
+    combine<4>();
+    const float sign = is_second ? -1.0f : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 64; ++i) {
+      float& x = v[i / 16][i / 8 % 2][i % 8];
+      x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, 16));
+    }
+  }
+};
+
+// Transforms the rows of a finished tile where they are: a warp 16 of them, a thread half of a row.
+inline constexpr int rows_of_warp = 16;
+__device__ __forceinline__ void transform_tile(WarpgroupMemory& memory) {
+  static_assert(warpgroup_rows == consumer_threads / 2);
+  const int lane = threadIdx.x % 32, half = lane / 16;
+  float* row = memory.sums + (threadIdx.x / 32 * rows_of_warp + lane % 16) * partial_stride + 8 * half;
+  HalfRow values;
+  values.load(row);
+  values.transform(half == 1);
+  values.store(row);
+}
+
+// The rows that this warp transformed are scaled and written, four at a time: loads and stores wait for each other.
+__device__ __forceinline__ void write_tile(const ProductJob& job, const ProductPart& part, int column,
+                                           const OutputScales& scales, const WarpgroupMemory& memory) {
+  constexpr int near = 4;
+  const int first = threadIdx.x / 32 * rows_of_warp, end = min(first + rows_of_warp, part.rows);
   const float* slots = memory.sums + sum_slot(threadIdx.x % 32);
-  for (int row = threadIdx.x / 32; row < part.rows; row += near * warps) {
+#pragma unroll 1
+  for (int row = first; row < end; row += near) {
     float v[near][4];
 #pragma unroll
-    for (int i = 0; i < 4 * near; ++i) v[i / 4][i % 4] = slots[(row + i / 4 * warps) * partial_stride + i % 4 * 32];
+    for (int i = 0; i < 4 * near; ++i) v[i / 4][i % 4] = slots[(row + i / 4) * partial_stride + i % 4 * 32];
 #pragma unroll
-    for (float(&own)[4] : v) finish_sums(part, column, svh, own);
-#pragma unroll
-    for (int i = 0; i < near; ++i) {
-      if (row + i * warps < part.rows) store_product(job, part, row + i * warps, column, v[i]);
-    }
+    for (float(&own)[4] : v) scales.apply(own);
+    store_products(job, part, row, 1, column, v);
   }
 }
 
 // All tiles by the consumers.
-__device__ __forceinline__ void consume(const ProductJob& job, const ProductPart& part, WarpgroupMemory& memory) {
+__device__ __forceinline__ void consume(const ProductJob& job, WarpgroupMemory& memory) {
   wait_for_earlier_kernels();
   const int steps = job.inputs / exl3_group;
   WarpgroupSums sums;
   StepCount at(0);
-  for (WarpgroupTile tile(job, static_cast<int>(blockIdx.x)); tile.is_there(part); tile = tile.next(job)) {
-    ProductPart own = part;
-    own.first += tile.row;
-    own.row += tile.row;
-    own.rows = min(part.rows - tile.row, warpgroup_rows);
-    load_undo(job, own, memory);
+  for (WarpgroupTile tile(job, static_cast<int>(blockIdx.x)); tile.is_there(job); tile = tile.next(job)) {
+    const ProductPart part = tile.part(job);
+    const TileUndo undo(job, part);
+    __syncwarp();  // products want whole warps, which the compiler does not see behind the rows of the tile before
     const int column = tile.block * exl3_block + 4 * (static_cast<int>(threadIdx.x) % 32);
-    const uint2 svh = load_scales(part.svh, column);
-    meet_consumers();    // and nobody reads rows of the tile before
+    const OutputScales scales(part, column);
     sums.clear_plane();  // anew, so that it needs no registers in between
-    bool adds = false;
-    for (int step = 0; step < steps; ++step) {
-      const StepPlace place(memory.steps[step]);
-      memory.full[at.stage()].wait(at.round() % 2);
-      multiply_stage(memory.stages[at.stage()], sums, adds);
-      if (threadIdx.x % 32 == 0) memory.empty[at.stage()].arrive();
-      at.advance(1);
-      adds = !place.ends_chain();
-      if (!adds) sums.end_chain();
-      if (place.ends_slice()) {
-        if (place.has_empty_chains()) sums.add_empty_chains();
-        sums.end_slice(memory, place.slice());
-      }
+    for (int step = 0;;) {
+      step = multiply_slice(memory, step, at, undo, sums);
+      if (step == steps) break;
+      sums.end_slice(memory, StepPlace(memory.steps[step - 1]));
     }
-    WarpgroupSums::gather(memory);
-    write_tile(job, own, column, svh, memory);
+    sums.end_tile(memory, StepPlace(memory.steps[steps - 1]));
+    transform_tile(memory);
+    __syncwarp();
+    write_tile(job, part, column, scales, memory);
   }
 }
 
@@ -325,15 +358,13 @@ inline constexpr int consumer_registers = 160, producer_registers = 96;
 static_assert(consumer_threads * consumer_registers + warpgroup_producers * warpgroup_threads * producer_registers ==
               65536);
 
-// blockIdx.x: the first of the tiles that a block takes, every gridDim.x-th; y: members. Rows are in the order of
-// steps.
+// blockIdx.x: the first of the tiles that a block takes, every gridDim.x-th. Rows are in the order of steps.
 template <int bits>
 __global__ void __launch_bounds__(warpgroup_block_threads, 1)
     product_warpgroup_kernel(const __grid_constant__ ProductJob job, const __grid_constant__ CUtensorMap rows) {
   extern __shared__ __align__(1024) unsigned char warpgroup_bytes[];
   auto& memory = *reinterpret_cast<WarpgroupMemory*>(warpgroup_bytes);
   let_next_kernel_start();
-  const ProductPart part = part_of(job, static_cast<int>(blockIdx.y), bits, Exl3Codebook::mul1);
   for (int i = threadIdx.x; i < job.inputs / exl3_group; i += warpgroup_block_threads) {
     memory.steps[i] = StepPlace(job, i).bits();
   }
@@ -345,11 +376,11 @@ __global__ void __launch_bounds__(warpgroup_block_threads, 1)
   __syncthreads();
   if (threadIdx.x < consumer_threads) {
     grow_registers<consumer_registers>();
-    consume(job, part, memory);
+    consume(job, memory);
   } else {
     shrink_registers<producer_registers>();
     const int first = static_cast<int>(threadIdx.x - consumer_threads) / warpgroup_threads;
-    produce<bits>(job, rows, part, memory, first);
+    produce<bits>(job, rows, memory, first);
   }
 }
 

@@ -30,6 +30,8 @@ struct RotateJob {
   int inputs = 0, slices = 1, rows = 0, parts = 1;
 
   __device__ bool is_set() const { return matrix_of_row == nullptr; }
+  // Whether the product behind is that of product_warpgroup.cuh.
+  __device__ bool is_before_warpgroups() const { return is_set() && rotated.order == Exl3Order::steps; }
   __device__ const Exl3Rows& x_of(int part) const { return is_set() ? members[part].x : x; }
   __device__ const void* suh_of(int part, std::int64_t row) const {
     return is_set() ? members[part].matrix.suh : tables[part][matrix_of_row[row]].suh;
@@ -62,9 +64,11 @@ __global__ void __launch_bounds__(32 * warps_most) rotate_kernel(const __grid_co
 
 // Many rows: a block takes `near` rows at a time, 8 threads a Hadamard block of each, and `rounds` times as many one
 // after the other. The next rows are read while the present ones are transformed, and the scales of a matrix stay as
-// long as its rows follow each other.
+// long as its rows follow each other. Blocks of the same rows for all parts lie side by side: parts that read the same
+// x find it in the second-level cache.
 constexpr int many_rows_least = 64, many_threads = 256, near_rows_most = 32, rounds_most = 8;
 constexpr int blocks_wanted = 528;  // four for each multiprocessor of a Hopper card
+constexpr int grid_y_most = 65535;
 
 struct ManyRows {
   int near = 1, rounds = 1;
@@ -78,15 +82,17 @@ struct LargestOfRound {
 
 __global__ void __launch_bounds__(32 * warps_most)
     rotate_many_kernel(const __grid_constant__ RotateJob job, ManyRows many) {
-  // No early start of the next kernel: blocks of a product would gather on the multiprocessors that become free first.
+  // No early start of the next kernel but for one whose blocks have a multiprocessor each: others would gather on those
+  // that become free first.
   wait_for_earlier_kernels();
+  if (job.is_before_warpgroups()) let_next_kernel_start();
   __shared__ LargestOfRound largest[3];
   const int blocks = job.inputs / exl3_block, team = static_cast<int>(threadIdx.x) / rotation_team;
-  const int member = static_cast<int>(threadIdx.x) % rotation_team, part = blockIdx.y;
+  const int member = static_cast<int>(threadIdx.x) % rotation_team, part = blockIdx.x;
   const bool is_team = team < many.near * blocks;
   const int near = is_team ? team / blocks : 0, block = is_team ? team % blocks : 0;  // the others repeat the first
   const int slice = slice_of_block(block, blocks, job.slices), column = block * exl3_block;
-  const int first_row = static_cast<int>(blockIdx.x) * many.near * many.rounds;
+  const int first_row = static_cast<int>(blockIdx.y) * many.near * many.rounds;
   const int rounds = min(many.rounds, (job.rows - first_row + many.near - 1) / many.near);
   const auto row_of_round = [&](int round) { return min(first_row + round * many.near + near, job.rows - 1); };
   const auto load_row = [&](int row, TeamBlock& values) {
@@ -195,10 +201,12 @@ cudaError_t launch_many(cudaStream_t stream, const RotateJob& job) {
   const int row_threads = job.inputs / exl3_block * rotation_team;
   ManyRows many;
   many.near = std::clamp(many_threads / row_threads, 1, near_rows_most);
-  many.rounds = std::clamp(job.rows * job.parts / (many.near * blocks_wanted), 1, rounds_most);
+  const int rounds_least = (job.rows + many.near * grid_y_most - 1) / (many.near * grid_y_most);
+  many.rounds =
+      std::clamp(job.rows * job.parts / (many.near * blocks_wanted), rounds_least, std::max(rounds_least, rounds_most));
   const int block_rows = many.near * many.rounds;
   LaunchShape shape;
-  shape.grid = dim3(static_cast<unsigned>((job.rows + block_rows - 1) / block_rows), static_cast<unsigned>(job.parts));
+  shape.grid = dim3(static_cast<unsigned>(job.parts), static_cast<unsigned>((job.rows + block_rows - 1) / block_rows));
   shape.threads = (many.near * row_threads + 31) / 32 * 32;
   return launch_dependent(stream, shape, rotate_many_kernel, job, many);
 }
