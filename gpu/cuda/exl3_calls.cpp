@@ -107,7 +107,7 @@ void exl3_linears(CudaContext& context, std::span<const LinearCall> calls) {
 }
 
 bool exl3_pair(CudaContext& context, std::span<const LinearCall> calls) {
-  if (calls.size() != 2) return false;
+  if (calls.size() != 2 || calls.front().x.rows == 0) return false;
   for (const LinearCall& call : calls) {
     if (call.weight->format != WeightFormat::exl3) return false;
   }

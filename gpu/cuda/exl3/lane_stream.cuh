@@ -85,23 +85,15 @@ struct QuadStream : Windows<bits, bits> {
     this->before = __ldg(group + (quad > 0 ? place(bits * quad - 1, lane) : place(4 * bits - 1, lane ^ 4)));
   }
 
-  // The same by loads as wide as words lie side by side.
+  // The same by loads of two words, of widths without a place; odd ones have words one by one.
   __device__ __forceinline__ void load_wide(const std::uint32_t* group, int quad, int lane) {
+    static_assert(!has_place);
     if constexpr (bits % 2 == 1) return load(group, quad, lane);
 #pragma unroll
     for (int i = 0; i + 1 < bits; i += 2) {
-      const std::uint32_t* from = group + place(bits * quad + i, lane);
-      if (bits % 4 == 0 && i % 4 == 0) {
-        const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
-        this->word[i] = four.x;
-        this->word[i + 1] = four.y;
-        this->word[(i + 2) % bits] = four.z;
-        this->word[(i + 3) % bits] = four.w;
-      } else if (bits % 4 != 0) {
-        const uint2 two = __ldg(reinterpret_cast<const uint2*>(from));
-        this->word[i] = two.x;
-        this->word[i + 1] = two.y;
-      }
+      const uint2 two = __ldg(reinterpret_cast<const uint2*>(group + place(bits * quad + i, lane)));
+      this->word[i] = two.x;
+      this->word[i + 1] = two.y;
     }
     this->before = __ldg(group + (quad > 0 ? place(bits * quad - 1, lane) : place(4 * bits - 1, lane ^ 4)));
   }

@@ -10,9 +10,9 @@
 //          with the launch. `sums` is the chain, `plane` (shared memory, places of its own) the chains of the slice
 //          before it, `totals` (local memory) the slices before.
 // Bytes    words once a group; rows 2 * inputs a row for every 128 outputs, from the second-level cache; y once.
-// Limit    the decode: 290 of some 400 instructions a warp and step (K = 2), counted in the machine code. Three quarters
-//          of a block's time are its steps, which use 82 % of the issue slots; ends of chains and slices and the way to
-//          rows of y are the rest.
+// Limit    the decode: 290 of some 400 instructions a warp and step (K = 2), counted in the machine code. Three
+//          quarters of a block's time are its steps, which use 82 % of the issue slots; ends of chains and slices and
+//          the way to rows of y are the rest.
 #pragma once
 
 #include <algorithm>

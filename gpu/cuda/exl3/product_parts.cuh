@@ -169,18 +169,6 @@ __device__ __forceinline__ void put_sums(float* plane, const float (&sums)[quads
   }
 }
 
-template <int tiles>
-__device__ __forceinline__ void clear_sums(Sums<tiles>& sums) {
-#pragma unroll
-  for (int quad = 0; quad < 4; ++quad) {
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-#pragma unroll
-      for (float& sum : sums[quad][tile]) sum = 0;
-    }
-  }
-}
-
 // Row `row` of this block's sums belongs into row inbox_row of its owner's inbox.
 __device__ __forceinline__ int inbox_row(int row, int slices, int slice) {
   return row / slices * slices + slice;

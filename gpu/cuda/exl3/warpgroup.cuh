@@ -81,28 +81,7 @@ __device__ __forceinline__ void multiply_shared(float (&s)[16][4], std::uint64_t
       : "l"(weights), "l"(rows), "r"(add));
 }
 
-// The same for 8, 16, .. 64 columns, with A in registers: every warp its fragment of 16 rows.
-__device__ __forceinline__ void multiply_fragment(float (&s)[1][4], const std::uint32_t (&a)[4], std::uint64_t rows,
-                                                  bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, "
-      "%3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
-}
-
-__device__ __forceinline__ void multiply_fragment(float (&s)[2][4], const std::uint32_t (&a)[4], std::uint64_t rows,
-                                                  bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, "
-      "%2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
-        "+f"(s[1][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
-}
-
+// The same for 24, 48 and 64 columns, with A in registers: every warp its fragment of 16 rows.
 __device__ __forceinline__ void multiply_fragment(float (&s)[3][4], const std::uint32_t (&a)[4], std::uint64_t rows,
                                                   bool adds) {
   const int add = adds ? 1 : 0;
@@ -111,32 +90,6 @@ __device__ __forceinline__ void multiply_fragment(float (&s)[3][4], const std::u
       "%2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, %16, p, 1, 1, 0; }"
       : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
         "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
-}
-
-__device__ __forceinline__ void multiply_fragment(float (&s)[4][4], const std::uint32_t (&a)[4], std::uint64_t rows,
-                                                  bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0, %1, "
-      "%2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, p, 1, 1, "
-      "0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
-        "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]),
-        "+f"(s[3][2]), "+f"(s[3][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
-}
-
-__device__ __forceinline__ void multiply_fragment(float (&s)[5][4], const std::uint32_t (&a)[4], std::uint64_t rows,
-                                                  bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %25, 0; wgmma.mma_async.sync.aligned.m64n40k16.f32.f16.f16 {%0, %1, "
-      "%2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19}, {%20, %21, %22, "
-      "%23}, %24, p, 1, 1, 0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
-        "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]),
-        "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
 }
 
@@ -151,20 +104,6 @@ __device__ __forceinline__ void multiply_fragment(float (&s)[6][4], const std::u
         "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]),
         "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3]), "+f"(s[5][0]),
         "+f"(s[5][1]), "+f"(s[5][2]), "+f"(s[5][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
-}
-
-__device__ __forceinline__ void multiply_fragment(float (&s)[7][4], const std::uint32_t (&a)[4], std::uint64_t rows,
-                                                  bool adds) {
-  const int add = adds ? 1 : 0;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %33, 0; wgmma.mma_async.sync.aligned.m64n56k16.f32.f16.f16 {%0, %1, "
-      "%2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-      "%23, %24, %25, %26, %27}, {%28, %29, %30, %31}, %32, p, 1, 1, 0; }"
-      : "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),
-        "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]),
-        "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3]), "+f"(s[5][0]),
-        "+f"(s[5][1]), "+f"(s[5][2]), "+f"(s[5][3]), "+f"(s[6][0]), "+f"(s[6][1]), "+f"(s[6][2]), "+f"(s[6][3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows), "r"(add));
 }
 
