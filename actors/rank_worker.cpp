@@ -36,8 +36,8 @@ int exit_code_of(const Error& error) {
   switch (error.code) {
     case ErrorCode::unavailable:
     case ErrorCode::timeout:
+    case ErrorCode::cancelled:  // its own process is stopping: to the others it is lost
       return exit_peer_lost;
-    case ErrorCode::cancelled:
     case ErrorCode::internal:
     case ErrorCode::invalid_argument:
       return 1;
