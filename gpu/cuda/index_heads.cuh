@@ -39,6 +39,25 @@ struct KeyCodes {
   std::uint32_t scales;
 };
 
+// What the codes of a lane and the scales of its key span.
+struct KeySpan {
+  std::uint32_t digits;  // all codes as one; 0 where this lane has none
+  unsigned least, most;  // scales
+};
+
+__device__ __forceinline__ KeySpan span_of(const KeyCodes& codes) {
+  std::uint32_t digits = 0;
+  unsigned least = 255, most = 0;
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) {
+    const unsigned scale = codes.scales >> (8 * b) & 255U;
+    digits |= codes.words[b];
+    least = scale < least ? scale : least;
+    most = scale < most ? most : scale;
+  }
+  return {digits, least, most};
+}
+
 // Sixteen heads: what a matrix instruction has as rows.
 struct HalfHeads {
   std::uint32_t queries[blocks][2][4];  // [block][instruction]

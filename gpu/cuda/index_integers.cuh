@@ -84,15 +84,7 @@ struct KeyUnit {
 
 // The same for the four lanes of a key; all lanes of the warp take part.
 __device__ __forceinline__ KeyUnit find_unit(const KeyCodes& codes) {
-  std::uint32_t digits = 0;
-  unsigned least = 255, most = 0;
-#pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-    const unsigned scale = codes.scales >> (8 * b) & 255U;
-    digits |= codes.words[b];
-    least = scale < least ? scale : least;
-    most = scale < most ? most : scale;
-  }
+  const auto [digits, least, most] = span_of(codes);
   const unsigned lanes_of_key = 15U << (threadIdx.x % warp_size / 4 * 4);
   if ((__ballot_sync(full_warp, digits != 0) & lanes_of_key) == 0) return {128, 0};
   return {least, least < unit_least || least > unit_most ? octaves_most + 1 : most - least};

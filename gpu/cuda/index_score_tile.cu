@@ -58,14 +58,7 @@ __device__ int own_warp() {
 // Octaves between the scales of this lane's key; 0 where it has no digits.
 __device__ unsigned scale_spread(const KeyCodes& codes) {
   constexpr unsigned scale_least = 32, scale_most = 222;  // far from numbers that a product could lose
-  unsigned digits = 0, least = 255, most = 0;
-#pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-    const unsigned scale = codes.scales >> (8 * b) & 255U;
-    digits |= codes.words[b];
-    least = scale < least ? scale : least;
-    most = scale < most ? most : scale;
-  }
+  const auto [digits, least, most] = span_of(codes);
   if (digits == 0) return 0;
   return least < scale_least || most > scale_most ? spread_broken : most - least;
 }

@@ -87,6 +87,8 @@ struct ScoreCase {
   int query_scale = 0;   // exponent
   int last_weight = 0;   // exponent of row 1's first weight times 2^(u_h + 22), if not 0
   bool narrows = false;  // one block of eight entries in six is a candidate
+  int moved_from = -1;   // rows from here on have the pages the other way round
+  int taking_row = -1;   // takes all: its scores are 0
 };
 
 // Head 0 has the largest digits, head 1 none.
@@ -149,9 +151,22 @@ int visible_of(const ScoreCase& test, int row) {
   return std::max(1, test.visible - (row < 8 ? 3 : 10) * row);
 }
 
+// The pages of the rows, and those of rows from moved_from on.
+std::array<std::vector<std::int32_t>, 2> pages_of(const ScoreCase& test) {
+  std::array<std::vector<std::int32_t>, 2> pages;
+  for (int page = 0; page * page_keys < test.visible; ++page) pages[0].push_back(page);
+  pages[1].assign(pages[0].rbegin(), pages[0].rend());
+  return pages;
+}
+bool is_moved(const ScoreCase& test, int row) {
+  return test.moved_from >= 0 && row >= test.moved_from;
+}
+
 void check_scores(const ScoreCase& test, std::uint32_t seed) {
   Random random(seed);
-  const Buffer keys = random_keys(random, test.visible);
+  const auto pages = pages_of(test);
+  const int page_count = static_cast<int>(pages[0].size());
+  const Buffer keys = random_keys(random, test.moved_from < 0 ? test.visible : page_count * page_keys);
   Floats queries, weights = random_weights(random, test);
   for (int row = 0; row < test.rows; ++row) {
     const Floats own = random_queries(random, test, row);
@@ -161,23 +176,28 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
   std::vector<std::uint64_t> masks = random_masks(random, test, words);
   Floats expected(static_cast<std::size_t>(test.rows) * width);
   for (std::size_t j = 0; j < width; ++j) {
-    Floats key(key_dim);
-    read_record(RecordFormat::x4, keys.data.get() + j * record_bytes(RecordFormat::x4, key_dim), key);
+    std::array<Floats, 2> both;
+    for (std::size_t list = 0; list < both.size(); ++list) {
+      both[list].resize(key_dim);
+      if (list == 1 && test.moved_from < 0) continue;
+      const std::size_t place = static_cast<std::size_t>(pages[list][j / page_keys]) * page_keys + j % page_keys;
+      read_record(RecordFormat::x4, keys.data.get() + place * record_bytes(RecordFormat::x4, key_dim), both[list]);
+    }
     for (int row = 0; row < test.rows; ++row) {
       if (static_cast<int>(j) >= visible_of(test, row)) continue;
       const auto r = static_cast<std::size_t>(row);
       float& score = expected[r * width + j];
       score = -std::numeric_limits<float>::infinity();
       if (test.narrows && (masks[r * words + j / 512] >> (j / 8 % 64) & 1U) == 0) continue;
-      score = plain_score(test, queries.data() + std::ptrdiff_t{row} * test.heads * key_dim,
-                          weights.data() + row * test.heads, key);
+      score = row == test.taking_row
+                  ? 0.0F
+                  : plain_score(test, queries.data() + std::ptrdiff_t{row} * test.heads * key_dim,
+                                weights.data() + row * test.heads, both[is_moved(test, row) ? 1 : 0]);
     }
   }
   const DeviceMatrix device_queries(queries, test.rows), device_weights(weights, test.rows),
       scores(test.rows, test.visible);
-  std::vector<std::int32_t> pages;
-  for (int page = 0; page * page_keys < test.visible; ++page) pages.push_back(page);
-  const DeviceMatrix device_pages(pages, 1);
+  const DeviceMatrix device_pages(pages[0], 1), moved_pages(pages[1], 1);
   Buffer device_keys = copy_of(keys), device_masks = Buffer::host(masks.size() * sizeof masks[0]);
   std::memcpy(device_masks.data.get(), masks.data(), device_masks.bytes);
   backends().cuda->memory().place(device_masks);
@@ -186,7 +206,9 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
   for (int row = 0; row < test.rows; ++row) {
     IndexSource source;
     source.pool = device_keys.data.get();
-    source.pages = static_cast<const std::int32_t*>(device_pages.tensor().data);
+    const DeviceMatrix& own_pages = is_moved(test, row) ? moved_pages : device_pages;
+    source.pages = static_cast<const std::int32_t*>(own_pages.tensor().data);
+    source.takes_all = row == test.taking_row;
     source.row = row;
     source.visible = visible_of(test, row);
     if (test.narrows) source.candidates = device_masks.as<std::uint64_t>() + static_cast<std::size_t>(row) * words;
@@ -229,6 +251,16 @@ BOOST_AUTO_TEST_CASE(candidates_score_what_the_order_says) {
   if (!has_device()) return;
   check_scores({9, 32, 701, 3, 4, 0, 0, true}, 12);
   check_scores({12, 9, 3000, 0, -1, 0, 47, true}, 13);
+}
+
+// Of eight neighbours some are of another sequence, or take all that they see.
+BOOST_AUTO_TEST_CASE(rows_among_others_score_what_the_order_says) {
+  if (!has_device()) return;
+  check_scores({16, 32, 701, 3, -1, 0, 0, false, 3}, 14);
+  check_scores({16, 32, 701, 3, 5, 0, 0, false, 3, 4}, 15);
+  check_scores({8, 9, 2120, 3, -1, 0, 0, false, -1, 0}, 16);
+  check_scores({1, 32, 65, 3, -1, 0, 0, false, -1, 0}, 17);
+  check_scores({9, 32, 333, 3, -1, 0, 0, false, 8, 8}, 18);
 }
 
 // The row decides for all rows of its block.

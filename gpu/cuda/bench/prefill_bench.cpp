@@ -47,14 +47,9 @@ double operations_of_chunk(const Model& model, std::int64_t rows, std::int64_t p
     const LayerRole& role = c.roles[static_cast<std::size_t>(layer)];
     const std::int64_t entries = role.ratio == 0 ? 0 : std::min<std::int64_t>(position / role.ratio, c.index_topk);
     const auto keys = static_cast<double>(std::min<std::int64_t>(position + rows, c.window) + entries);
-    double index_keys = 0;
-    if (role.is_index_source()) {
-      const double visible = (static_cast<double>(position) + static_cast<double>(rows) / 2) / role.ratio;
-      const double candidates = c.candidate_blocks * c.candidate_block_size;
-      index_keys = role.uses_candidates ? std::min(visible, candidates) : visible;
-    }
+    const double middle = static_cast<double>(position) + static_cast<double>(rows) / 2;
     const BlockWeights& block = model.weights.layers[static_cast<std::size_t>(layer)];
-    sum += static_cast<double>(rows) * operations_of_row(c, block, keys, index_keys);
+    sum += static_cast<double>(rows) * operations_of_row(c, block, keys, index_keys_of_row(c, role, middle));
   }
   return sum;
 }

@@ -78,11 +78,11 @@ void add_caches(Count& count, const Model& model, const StepShape& shape, std::s
     const auto chosen = static_cast<double>(std::min<std::int64_t>(visible, c.index_topk));
     count.add_keys(cache_block, rows * chosen * record_bytes(RecordFormat::n4, c.head_dim), chosen * operations_of_key);
     if (!role.is_index_source()) continue;
-    const double candidates = role.uses_candidates ? c.candidate_blocks * c.candidate_block_size : visible;
-    const double keys_of_row = std::min((static_cast<double>(shape.length) - rows / 2) / role.ratio, candidates);
-    const double keys = std::min(static_cast<double>(visible), rows * candidates);
-    count.add_keys(cache_block, keys * record_bytes(RecordFormat::x4, c.index_head_dim),
-                   2 * rows * keys_of_row * static_cast<double>(weights.indexer.wq_b.n));
+    const double positions = static_cast<double>(shape.length);
+    const double keys = std::min(static_cast<double>(visible), rows * index_keys_of_row(c, role, positions));
+    count.add_keys(
+        cache_block, keys * record_bytes(RecordFormat::x4, c.index_head_dim),
+        2 * rows * index_keys_of_row(c, role, positions - rows / 2) * static_cast<double>(weights.indexer.wq_b.n));
   }
 }
 
@@ -112,6 +112,13 @@ void ExpertCounter::record(const std::string& name, const Tensor& value, const s
 double ExpertCounter::mean() const noexcept {
   if (distinct_.empty()) return 0;
   return std::accumulate(distinct_.begin(), distinct_.end(), 0.0) / static_cast<double>(distinct_.size());
+}
+
+double index_keys_of_row(const ModelConfig& config, const LayerRole& role, double positions) {
+  if (!role.is_index_source()) return 0;
+  const double visible = positions / role.ratio;
+  return role.uses_candidates ? std::min<double>(visible, config.candidate_blocks * config.candidate_block_size)
+                              : visible;
 }
 
 StepLimit limit_of_step(const Model& model, const CardLimits& card, const StepShape& shape) {

@@ -51,6 +51,9 @@ struct StepShape {
   std::vector<int> distinct;
 };
 
+// Index keys that a row scores which sees `positions` positions: of an index source all, or those in candidate blocks.
+double index_keys_of_row(const ModelConfig& config, const LayerRole& role, double positions);
+
 StepLimit limit_of_step(const Model& model, const CardLimits& card, const StepShape& shape);
 
 }  // namespace tandem::gpu::cuda::bench

@@ -84,8 +84,7 @@ __device__ __forceinline__ void store_four(const Exl3Rows& rows, std::int64_t ro
 }
 
 // Columns column .. column + 3 of rows row, row + step, .., those whose distance from `row` is less than `left`. What
-// is the same for all of them is asked once: for each row by itself that would be the most of what a tile's writer
-// executes.
+// is the same for all of them is asked once: for each row by itself that took almost as long as its transform.
 template <int count>
 __device__ __forceinline__ void store_fours(const Exl3Rows& rows, std::int64_t row, int step, int left, int column,
                                             const float (&v)[count][4]) {

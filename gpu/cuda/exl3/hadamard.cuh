@@ -16,30 +16,28 @@ __device__ __forceinline__ void hadamard_4(float (&v)[4]) {
   v[3] = b - d;
 }
 
-// Several rows together, whose exchanges need not wait for each other.
-template <int rows>
-__device__ __forceinline__ void hadamard_128(float (&v)[rows][4], int lane) {
-#pragma unroll
-  for (int i = 0; i < rows; ++i) hadamard_4(v[i]);
+// The five stages between lanes, of `count` values a lane.
+template <int count>
+__device__ __forceinline__ void hadamard_lanes(float (&v)[count], int lane) {
 #pragma unroll
   for (int width = 1; width < 32; width *= 2) {
     const float sign = (lane & width) != 0 ? -1.0f : 1.0f;  // a product with it is exact: one rounding
 #pragma unroll
-    for (int i = 0; i < 4 * rows; ++i) {
-      float& x = v[i / 4][i % 4];
-      x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, width));
-    }
+    for (float& x : v) x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, width));
   }
 }
 
 __device__ __forceinline__ void hadamard_128(float (&v)[4], int lane) {
   hadamard_4(v);
+  hadamard_lanes(v, lane);
+}
+
+// Several rows together, whose exchanges need not wait for each other.
+template <int rows>
+__device__ __forceinline__ void hadamard_128(float (&v)[rows][4], int lane) {
 #pragma unroll
-  for (int width = 1; width < 32; width *= 2) {
-    const float sign = (lane & width) != 0 ? -1.0f : 1.0f;
-#pragma unroll
-    for (float& x : v) x = fmaf(sign, x, __shfl_xor_sync(0xffffffffu, x, width));
-  }
+  for (float(&row)[4] : v) hadamard_4(row);
+  hadamard_lanes(reinterpret_cast<float(&)[4 * rows]>(v), lane);
 }
 
 }  // namespace tandem::gpu::cuda

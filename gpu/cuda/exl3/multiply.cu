@@ -180,7 +180,7 @@ cudaError_t exl3_multiply_pair(cudaStream_t stream, const Exl3Set& set, int rows
   std::copy_n(set.members, set.count, job.members);
   job.rotates = is_one_launch(wide, split, rows);
   job.rows_most = rows;
-  job.second_block = wide.outputs / exl3_block;
+  job.member_blocks = wide.outputs / exl3_block;
   if (rows > exl3_pair_rows_few) {
     scratch.order = Exl3Order::steps;
     job.block_rows = chunk_rows_large;

@@ -34,9 +34,9 @@ struct ProductJob {
   std::int32_t rows_most = 0;   // of a group, or the rows of every member
   std::int32_t block_rows = 0;  // of a block of product_chunk.cuh; 0: the kernels whose slices are a cluster
   std::int32_t column_blocks = 0;
-  // Of a pair: column blocks from here on are those of its second member. For product_warpgroup.cuh those of all
-  // members lie side by side: blocks of each but the last.
-  std::int32_t second_block = 0;
+  // Where members lie side by side: column blocks of each but the last. 0: they are rows of the grid. Those of a pair
+  // always do, and in product_warpgroup.cuh those of a set.
+  std::int32_t member_blocks = 0;
   std::int32_t member_count = 1;
   Exl3Codebook codebook = Exl3Codebook::mul1;
 };

@@ -26,7 +26,7 @@ inline constexpr int expert_halves = exl3_block / exl3_group;  // of a block's o
 inline constexpr int expert_steps_max = exl3_inputs_max / exl3_group;
 
 // Rows of one group of inputs, as the matrix instruction wants them.
-struct ExpertTile {
+struct ExpertStage {
   unsigned char bytes[exl3_rows_max * operand_row_bytes];
 };
 
@@ -85,7 +85,7 @@ struct ExpertSteps {
 // Shared memory of a block. `sums` takes the place of the stages when the last one has been read.
 struct ExpertMemory {
   struct Stages {
-    ExpertTile rows[2];
+    ExpertStage rows[2];
     float4 plane[expert_halves * exl3_rows_max / 8][warpgroup_threads];
   };
   union {
@@ -105,7 +105,7 @@ class ExpertRows {
                 static_cast<std::int64_t>(part.first + own_row()) * (job.inputs / 8) + own_piece()),
         left_(part.rows - own_row()) {}
 
-  __device__ __forceinline__ void start(const ProductJob& job, ExpertTile& tile, int group) const {
+  __device__ __forceinline__ void start(const ProductJob& job, ExpertStage& tile, int group) const {
     unsigned char* to = tile.bytes + operand_place(own_row(), own_piece());
     const uint4* from = values_ + group * 8;
 #pragma unroll

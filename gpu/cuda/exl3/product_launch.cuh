@@ -81,10 +81,10 @@ template <int bits>
 cudaError_t launch_warpgroups(cudaStream_t stream, LaunchShape shape, ProductJob job) {
   static_assert(sizeof(WarpgroupMemory) <= block_memory_max_hopper);
   const auto kernel = product_warpgroup_kernel<bits>;
-  const bool is_pair = job.second_block > 0;
+  const bool is_pair = job.member_blocks > 0;
   job.member_count = is_pair ? 2 : static_cast<int>(shape.grid.y);
   if (!is_pair) {
-    job.second_block = job.column_blocks;
+    job.member_blocks = job.column_blocks;
     job.column_blocks *= job.member_count;
   }
   shape.grid = dim3(std::min(shape.grid.x * shape.grid.y, multiprocessors()));

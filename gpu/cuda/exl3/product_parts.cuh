@@ -116,8 +116,8 @@ __device__ __forceinline__ Place place_of_slice(const ProductJob& job) {
 __device__ __forceinline__ Place place_of(const ProductJob& job, int bits, Exl3Codebook codebook) {
   Place place = place_of_slice(job);
   int index = static_cast<int>(blockIdx.y);
-  if (job.second_block > 0 && place.block >= job.second_block) {
-    place.block -= job.second_block;
+  if (job.member_blocks > 0 && place.block >= job.member_blocks) {
+    place.block -= job.member_blocks;
     index = 1;
   }
   place.part = first_rows_of(part_of(job, index, bits, codebook), exl3_rows_max);

@@ -52,8 +52,8 @@ struct WarpgroupTile {
   __device__ __forceinline__ WarpgroupTile(const ProductJob& job, int tile)
       : index(tile), row(tile / job.column_blocks * warpgroup_rows) {
     const int column = tile % job.column_blocks;
-    member = min(column / job.second_block, job.member_count - 1);
-    block = column - member * job.second_block;
+    member = min(column / job.member_blocks, job.member_count - 1);
+    block = column - member * job.member_blocks;
   }
   __device__ __forceinline__ bool is_there(const ProductJob& job) const { return row < job.rows_most; }
   __device__ __forceinline__ WarpgroupTile next(const ProductJob& job) const {
