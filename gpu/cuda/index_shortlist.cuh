@@ -119,6 +119,7 @@ __device__ inline void list_entries(const float* scores, std::int64_t first, int
     }
     position += __shfl_sync(full_warp, until, warp_size - 1);
   }
+  __syncwarp();  // all lanes have read the words that those of the next part replace
 }
 
 // Lists the scores whose keys reach `least`, at least 1. Returns how many there are, listed or not.
