@@ -1,6 +1,8 @@
 // bench_cuda kernels | experts | chunks | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations]
-// [--quick] [--rows=N]: the measurements of `tandem bench` in a program that needs no actor framework. `experts`: the
-// grouped ones of `kernels`; N rows instead of the usual numbers, for steps at the shortest context.
+// [--quick] [--rows=N] [--position=N]: the measurements of `tandem bench` in a program that needs no actor framework.
+// `experts`: the grouped ones of `kernels`; N rows instead of the usual numbers, of steps at the shortest context and
+// of chunks (2048 with --quick); one position instead of the usual ones.
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -19,6 +21,7 @@ using namespace tandem::gpu::cuda::bench;
 struct Arguments {
   std::string bench, config;
   int rows = 0;
+  std::int64_t position = -1;
   bool json = false, operations = false, quick = false;
 };
 
@@ -34,6 +37,8 @@ Arguments read(int argc, char** argv) {
       arguments.quick = true;
     } else if (word.starts_with("--rows=")) {
       arguments.rows = std::atoi(word.c_str() + std::strlen("--rows="));
+    } else if (word.starts_with("--position=")) {
+      arguments.position = std::atoll(word.c_str() + std::strlen("--position="));
     } else {
       (arguments.bench.empty() ? arguments.bench : arguments.config) = word;
     }
@@ -62,6 +67,7 @@ Result<void> run(const Arguments& arguments) {
     if (arguments.quick) options.contexts = {1024, 600000};
     if (arguments.rows > 0) options.rows = {arguments.rows};
     if (arguments.rows > 0) options.contexts = {1024};
+    if (arguments.position > 0) options.contexts = {arguments.position};
     options.operations = arguments.operations;
     options.json = arguments.json;
     return bench_step(options, std::cout);
@@ -71,6 +77,8 @@ Result<void> run(const Arguments& arguments) {
     options.config = arguments.config;
     if (arguments.quick) options.chunks = {2048};
     if (arguments.quick) options.positions = {0, 131072};
+    if (arguments.rows > 0) options.chunks = {arguments.rows};
+    if (arguments.position >= 0) options.positions = {arguments.position};
     options.operations = arguments.operations;
     options.json = arguments.json;
     return bench_prefill(options, std::cout);
