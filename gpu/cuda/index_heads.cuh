@@ -197,4 +197,19 @@ __device__ __forceinline__ float add_lanes(const float (&lane)[group_tiles][2]) 
   return (is_odd ? two[1] : two[0]) + __shfl_xor_sync(full_warp, is_odd ? two[0] : two[1], 4);
 }
 
+// The score of this lane's key of the group whose tiles begin at `tiles`; a tile at `visible` is none. The same tiles
+// in all lanes.
+__device__ inline float score_tiles_of(const IndexSource& row, const QueryHeads& queries,
+                                       const int (&tiles)[group_tiles], int visible) {
+  KeyCodes codes[group_tiles];  // asked for together: a warp waits once
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) codes[t] = load_codes(row, tiles[t], visible);
+  float lanes_of_key[group_tiles][2] = {};
+#pragma unroll
+  for (int t = 0; t < group_tiles; ++t) {
+    if (tiles[t] < visible) add_heads(queries, decode_keys(codes[t]), lanes_of_key[t]);
+  }
+  return add_lanes(lanes_of_key);
+}
+
 }  // namespace tandem::gpu::cuda::indexing

@@ -25,6 +25,10 @@ struct IndexSource {
   std::int32_t* selected_count = nullptr;     // may be null
   float* scores = nullptr;                    // [visible]
   float* block_scores = nullptr;              // [blocks], publishing rows only
+  // Where candidate blocks are listed: their numbers, ascending, and how many they are. scores is [blocks * 8] then, of
+  // their entries.
+  std::int32_t* listed = nullptr;
+  std::int32_t* listed_count = nullptr;
 };
 
 struct IndexWork {
@@ -33,9 +37,14 @@ struct IndexWork {
   std::int64_t row_count = 0;
   std::int64_t visible_most = 0;  // of all rows
   bool narrows = false;           // all rows have candidates
+  int listed_most = 0;            // candidate blocks of a row, at most, where they are listed; else 0
   int heads = 0, head_dim = 0, topk = 0, block_size = 0, candidate_blocks = 0;
   RecordFormat format = RecordFormat::x4;
 };
+
+// Whether all rows have candidates, publish nothing, and may list their blocks (index_candidates.cu): what is no
+// candidate costs nothing then.
+bool may_list_candidates(const IndexWork& work, bool publishes);
 
 // scores[j] of every row, in the order of gpu/index_order.hpp; entries that are no candidates get -infinity, rows that
 // take all get 0 for the others.
@@ -45,8 +54,12 @@ cudaError_t score_entries(cudaStream_t stream, const IndexWork& work);
 cudaError_t select_entries(cudaStream_t stream, const IndexWork& work);
 
 // The same for rows that are worth a cluster of blocks each.
-inline constexpr std::int64_t wide_select_least = 262144;
+inline constexpr std::int64_t wide_select_least = 65536;
 cudaError_t select_wide(cudaStream_t stream, const IndexWork& work);
+
+// Both where candidate blocks are listed.
+cudaError_t score_candidates(cudaStream_t stream, const IndexWork& work);
+cudaError_t select_candidates(cudaStream_t stream, const IndexWork& work);
 
 // Publishes the best blocks of the rows that do so, by their entries' scores.
 cudaError_t publish_blocks(cudaStream_t stream, const IndexWork& work);

@@ -1,7 +1,8 @@
 // I(p, j) = sum_h w_h relu(iq_h . ik_j) for the visible entries j of every row, FP32.
 //
 // Shapes   iq [T, heads * dim], heads 32, dim 128; weights [T, heads]; keys up to 1 M a row.
-// Work     X4 records of 128 dimensions: matrix instructions (index_score_tile.cu, index_score_row.cu). Any other
+// Work     X4 records of 128 dimensions: matrix instructions (index_score_tile.cu, index_score_row.cu,
+// index_candidates.cu). Any other
 //          records, which small models and FP32 caches have, here: a block is one row and 128 keys, decoded to shared
 //          memory and transposed, and a thread has one key.
 // Order    gpu/index_order.hpp: the CPU backend's bits.
@@ -140,7 +141,13 @@ bool are_tiles(const IndexWork& work) {
 
 }  // namespace
 
+bool may_list_candidates(const IndexWork& work, bool publishes) {
+  constexpr int listed_entries = 8;  // of a block
+  return work.narrows && !publishes && work.block_size == listed_entries && has_matrices(work);
+}
+
 cudaError_t score_entries(cudaStream_t stream, const IndexWork& work) {
+  if (work.listed_most > 0) return score_candidates(stream, work);
   if (has_matrices(work)) return are_tiles(work) ? score_tiles(stream, work) : score_rows(stream, work);
   switch (work.format) {
     case RecordFormat::f32:

@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(threads, 2) publish_kernel(IndexWork work) {
 }  // namespace
 
 cudaError_t select_entries(cudaStream_t stream, const IndexWork& work) {
+  if (work.listed_most > 0) return select_candidates(stream, work);
   constexpr std::int64_t wide_rows_most = 64;  // more of them fill the device with a block each
   if (work.visible_most >= wide_select_least && work.row_count <= wide_rows_most) return select_wide(stream, work);
   const auto rows = static_cast<unsigned>(work.row_count);

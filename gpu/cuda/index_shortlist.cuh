@@ -24,6 +24,12 @@ struct Shortlist {
   unsigned words[warps][warp_words];  // bits of the entries of one part
 };
 
+// How many scores a guess is made for where k are chosen: enough that chance does not leave fewer than k.
+__device__ inline int wanted_of(int k) {
+  const int spare = (list_most - k) / 2;
+  return k + (3 * k < spare ? 3 * k : spare);
+}
+
 // Finds the k-th largest key. With fewer than k keys everything is chosen.
 __device__ inline Choice find_threshold(const float* scores, std::int64_t n, int k, Shared& shared) {
   if (threadIdx.x == 0) shared.remaining = k;
@@ -144,8 +150,7 @@ template <class Take>
 __device__ int choose_best(const float* scores, std::int64_t n, int k, Shared& shared, Shortlist& list,
                            const Take& take) {
   if (n > list_most && k < list_most) {
-    const int spare = (list_most - k) / 2;
-    const unsigned least = guess_key(scores, n, k + (3 * k < spare ? 3 * k : spare), shared);
+    const unsigned least = guess_key(scores, n, wanted_of(k), shared);
     const int listed = shorten(scores, n, least, shared, list);
     if (listed >= k && listed <= list_most) {
       const Choice choice = find_threshold(list.scores, listed, k, shared);

@@ -40,18 +40,6 @@ std::int64_t keys_most(const std::vector<KeySource>& rows) {
   return (most + step - 1) / step * step;
 }
 
-// Rows [first, last) whose scores fit the budget together.
-std::size_t group_end(const IndexCall& call, std::size_t first) {
-  std::int64_t floats = 0;
-  std::size_t last = first;
-  while (last < call.rows.size()) {
-    floats += call.rows[last].visible;
-    if (last > first && floats > score_budget) break;
-    ++last;
-  }
-  return last;
-}
-
 // Entries that a launch is made for: rounded up to an eighth of the power of two below and at least a thousand, so that
 // the launches of growing sequences change rarely: each change makes two steps several milliseconds longer, the first
 // that meets it and the one that captures a graph. Blocks behind a row's last entry end at once.
@@ -62,8 +50,70 @@ std::int64_t launch_extent(std::int64_t visible) {
   return (visible + step - 1) / step * step;
 }
 
-IndexSource index_source(const IndexCall& call, std::size_t number, CudaContext& context) {
+// What all groups of rows of a call have in common.
+IndexWork index_work(const IndexCall& call) {
+  const auto narrows = [](const IndexRow& row) { return row.candidate_mask != nullptr; };
+  const auto publishes = [](const IndexRow& row) { return row.publish_mask != nullptr; };
+  const bool has_published = std::any_of(call.rows.begin(), call.rows.end(), publishes);
+  IndexWork work;
+  work.iq = call.iq;
+  work.weights = call.weights;
+  work.heads = call.heads;
+  work.head_dim = call.head_dim;
+  work.topk = call.topk;
+  work.narrows = std::all_of(call.rows.begin(), call.rows.end(), narrows);
+  work.block_size = has_published || std::any_of(call.rows.begin(), call.rows.end(), narrows) ? call.block_size : 0;
+  work.candidate_blocks = call.candidate_blocks;
+  work.format = call.rows.front().keys.format;
+  // A row that takes all has published every block.
+  if (may_list_candidates(work, has_published)) {
+    work.listed_most = std::max(call.candidate_blocks, (call.topk + call.block_size - 1) / call.block_size);
+  }
+  return work;
+}
+
+std::int64_t blocks_of(std::int64_t entries, int block_size) {
+  return (entries + block_size - 1) / block_size;
+}
+
+// Candidate blocks of a row that are listed, at most.
+std::int64_t listed_blocks(const IndexWork& work, const IndexRow& row) {
+  return std::min<std::int64_t>(blocks_of(row.visible, work.block_size), work.listed_most);
+}
+
+// What a row has in scratch memory, in floats: scores, and behind them the numbers of listed blocks and how many they
+// are, or the scores of the blocks that it publishes. Both begin on whole lines.
+struct RowFloats {
+  std::int64_t scores = 0, behind = 0;
+};
+
+RowFloats floats_of(const IndexWork& work, const IndexRow& row) {
+  constexpr std::int64_t line = 16;
+  const auto whole_lines = [](std::int64_t floats) { return (floats + line - 1) / line * line; };
+  if (work.listed_most > 0) {
+    const std::int64_t blocks = listed_blocks(work, row);
+    return {whole_lines(blocks * work.block_size), whole_lines(blocks + 1)};
+  }
+  const std::int64_t published = row.publish_mask != nullptr ? row.visible / work.block_size + 1 : 0;
+  return {whole_lines(row.visible), whole_lines(published)};
+}
+
+// Rows [first, last) whose scores fit the budget together.
+std::size_t group_end(const IndexCall& call, const IndexWork& work, std::size_t first) {
+  std::int64_t floats = 0;
+  std::size_t last = first;
+  while (last < call.rows.size()) {
+    floats += floats_of(work, call.rows[last]).scores;
+    if (last > first && floats > score_budget) break;
+    ++last;
+  }
+  return last;
+}
+
+// The row with its lists from `memory` on.
+IndexSource index_source(const IndexCall& call, const IndexWork& work, std::size_t number, float* memory) {
   const IndexRow& row = call.rows[number];
+  float* behind = memory + floats_of(work, row).scores;
   IndexSource source;
   source.pool = row.keys.pool;
   source.pages = row.keys.pages_in_memory;
@@ -74,35 +124,40 @@ IndexSource index_source(const IndexCall& call, std::size_t number, CudaContext&
   source.published = row.publish_mask;
   source.selected = row.selected;
   source.selected_count = row.selected_count;
-  source.scores = context.scratch().f32(1, std::max(row.visible, 1)).row<float>(0);
-  if (row.publish_mask != nullptr)
-    source.block_scores = context.scratch().f32(1, row.visible / call.block_size + 1).row<float>(0);
+  source.scores = memory;
+  source.block_scores = behind;
+  if (work.listed_most > 0) {
+    source.listed_count = reinterpret_cast<std::int32_t*>(behind);
+    source.listed = source.listed_count + 1;
+  }
   return source;
 }
 
-void select_group(CudaContext& context, const IndexCall& call, std::size_t first, std::size_t last) {
+// The rows [first, last) of the call.
+void select_group(CudaContext& context, const IndexCall& call, IndexWork work, std::size_t first, std::size_t last) {
   const Workspace::Scope scope(context.scratch());
-  std::vector<IndexSource> rows;
-  IndexWork work;
+  std::int64_t floats = 0;
   for (std::size_t number = first; number < last; ++number) {
-    rows.push_back(index_source(call, number, context));
-    work.visible_most = std::max<std::int64_t>(work.visible_most, rows.back().visible);
+    const RowFloats own = floats_of(work, call.rows[number]);
+    floats += own.scores + own.behind;
   }
-  work.iq = call.iq;
-  work.weights = call.weights;
+  auto* memory = context.scratch().f32(1, floats).row<float>(0);
+  std::vector<IndexSource> rows;
+  bool has_published = false;
+  for (std::size_t number = first; number < last; ++number) {
+    rows.push_back(index_source(call, work, number, memory));
+    const RowFloats own = floats_of(work, call.rows[number]);
+    memory += own.scores + own.behind;
+    work.visible_most = std::max<std::int64_t>(work.visible_most, rows.back().visible);
+    has_published = has_published || rows.back().published != nullptr;
+  }
   work.rows = context.staging.send(std::span<const IndexSource>(rows));
   work.row_count = static_cast<std::int64_t>(rows.size());
   work.visible_most = launch_extent(work.visible_most);
-  work.heads = call.heads;
-  work.head_dim = call.head_dim;
-  work.topk = call.topk;
-  const auto narrows = [](const IndexSource& row) { return row.candidates != nullptr; };
-  const auto publishes = [](const IndexSource& row) { return row.published != nullptr; };
-  const bool has_published = std::any_of(rows.begin(), rows.end(), publishes);
-  work.narrows = std::all_of(rows.begin(), rows.end(), narrows);
-  work.block_size = has_published || std::any_of(rows.begin(), rows.end(), narrows) ? call.block_size : 0;
-  work.candidate_blocks = call.candidate_blocks;
-  work.format = call.rows[first].keys.format;
+  if (work.listed_most > 0) {
+    const std::int64_t blocks = blocks_of(work.visible_most, work.block_size);
+    work.listed_most = static_cast<int>(std::min<std::int64_t>(work.listed_most, blocks));
+  }
   if (work.visible_most > 0) context.run("index score", score_entries, work);
   context.run("index select", select_entries, work);
   if (has_published && work.visible_most > 0) context.run("index publish", publish_blocks, work);
@@ -159,9 +214,11 @@ void attention(CudaContext& context, const AttentionCall& call, const AttentionA
 }
 
 void index_select(CudaContext& context, const IndexCall& call) {
+  if (call.rows.empty()) return;
+  const IndexWork work = index_work(call);
   for (std::size_t first = 0; first < call.rows.size();) {
-    const std::size_t last = group_end(call, first);
-    select_group(context, call, first, last);
+    const std::size_t last = group_end(call, work, first);
+    select_group(context, call, work, first, last);
     first = last;
   }
 }

@@ -61,12 +61,14 @@ void ScratchMeter::attention(const AttentionCall& call) {
   if (is_device_) take(std::min(heads, device_split_heads) * device_split_keys);
 }
 
-// Rows are taken in groups within the budget, a longer row alone; a publishing layer also scores blocks.
+// Rows are taken in groups within the budget, a longer row alone; a publishing layer also scores blocks. Where
+// candidates are listed a row has the scores of whole blocks, the blocks' numbers and how many. All fill whole lines.
 void ScratchMeter::index_select(const IndexCall& call) {
+  constexpr std::int64_t spare_floats = 40;  // two ends of lines, an end of a block and its number
   const std::int64_t budget = is_device_ ? device_score_floats : host_score_floats;
   const std::int64_t scores = std::max(longest_row(call), std::min(entries_of_rows(call), budget));
   const std::int64_t blocks = call.block_size > 0 ? scores / call.block_size : 0;
-  take(scores + blocks + 2 * static_cast<std::int64_t>(call.rows.size()));
+  take(scores + blocks + spare_floats * static_cast<std::int64_t>(call.rows.size()));
 }
 
 void ScratchMeter::moe(const MoeCall& call) {

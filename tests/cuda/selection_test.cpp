@@ -70,6 +70,54 @@ void check_index(const IndexCase& test, RecordFormat format) {
   }
 }
 
+std::vector<std::int32_t> halves_of(const std::vector<std::uint64_t>& words) {
+  std::vector<std::int32_t> halves(2 * words.size());
+  std::memcpy(halves.data(), words.data(), words.size() * sizeof(std::uint64_t));
+  return halves;
+}
+
+// Rows that may choose among the blocks of masks that nobody published: each block with a chance of some
+// percent, at most `most` a row, and bits behind the last visible one.
+void check_candidates(int topk, int most, const std::vector<std::int32_t>& visible, int percent) {
+  Random random(24);
+  constexpr int heads = 32, dim = 128, block = 8;
+  const auto rows = static_cast<std::int64_t>(visible.size());
+  const int entries = std::max(1, *std::max_element(visible.begin(), visible.end()));
+  const Cache cache(random, RecordFormat::x4, dim, entries);
+  const std::int64_t words = (entries / block + 1 + 63) / 64 + 1;
+  Floats iq = random.activations(rows * heads * dim), weights = random.activations(rows * heads);
+  backends().cpu->quantise_x4(matrix(iq, rows));
+  std::vector<std::uint64_t> masks(static_cast<std::size_t>(rows * words));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int32_t blocks = (visible[static_cast<std::size_t>(row)] + block - 1) / block;
+    int set = 0;
+    for (std::int64_t b = 0; b < words * 64; ++b) {
+      const bool is_set = b >= blocks || (set < most && random.below(100) < percent);
+      set += b < blocks && is_set ? 1 : 0;
+      if (is_set) masks[static_cast<std::size_t>(row * words + b / 64)] |= std::uint64_t{1} << (b % 64);
+    }
+  }
+  const DeviceMatrix device_iq(iq, rows), device_weights(weights, rows), device_masks(halves_of(masks), rows);
+  std::vector<std::int32_t> selected(static_cast<std::size_t>(rows * topk), -7), counts(visible.size(), -7);
+  const DeviceMatrix device_selected(selected, rows), device_counts(counts, rows);
+  std::vector<IndexRow> plain(visible.size()), on_device(visible.size());
+  for (std::size_t t = 0; t < plain.size(); ++t) {
+    const auto row = static_cast<std::int64_t>(t);
+    plain[t] = {cache.plain, visible[t], masks.data() + row * words, nullptr, selected.data() + row * topk, &counts[t]};
+    on_device[t] = {cache.on_device,
+                    visible[t],
+                    reinterpret_cast<const std::uint64_t*>(device_masks.tensor().row<std::int32_t>(row)),
+                    nullptr,
+                    device_selected.tensor().row<std::int32_t>(row),
+                    device_counts.tensor().row<std::int32_t>(row)};
+  }
+  backends().cpu->index_select({matrix(iq, rows), matrix(weights, rows), plain, heads, dim, topk, block, most});
+  backends().cuda->index_select({device_iq, device_weights, on_device, heads, dim, topk, block, most});
+  BOOST_TEST(device_counts.ints() == counts, boost::test_tools::per_element());
+  BOOST_TEST((device_selected.ints() == selected),
+             "choice among blocks of " << entries << " entries, " << percent << " %");
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(selection)
@@ -138,6 +186,16 @@ BOOST_AUTO_TEST_CASE(any_number_of_rows_and_heads_chooses_what_the_cpu_chooses) 
   check_index({32, 128, 16, 5, 4, visible, false, true}, RecordFormat::x4);
   check_index({3, 96, 16, 8, 4, visible}, RecordFormat::x4);
   check_index({3, 40, 16, 8, 4, visible}, RecordFormat::f32);
+}
+
+BOOST_AUTO_TEST_CASE(any_mask_of_candidates_is_obeyed) {
+  if (!has_device()) return;
+  const std::vector<std::int32_t> visible{0, 1, 7, 8, 9, 255, 256, 257, 2047, 2048, 2049, 3000, 4095, 4096, 4097};
+  for (const int percent : {0, 2, 50, 100}) check_candidates(64, 513, visible, percent);
+  check_candidates(1, 1, visible, 30);
+  check_candidates(512, 64, {visible.begin(), visible.begin() + 3}, 100);
+  check_candidates(512, 500, std::vector<std::int32_t>(37, 4001), 90);  // several passes a share
+  check_candidates(512, 2048, {33001}, 40);                             // more scores than a shortlist holds
 }
 
 // Where blocks of 32 dimensions differ by many powers of two the order of their sums shows in the result.

@@ -26,6 +26,24 @@ __device__ __forceinline__ void write_to_rank(const float* local, int rank, floa
                : "memory");
 }
 
+// The same of an integer.
+__device__ __forceinline__ void write_to_rank(const int* local, int rank, int value) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(local));
+  std::uint32_t remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("st.shared::cluster.s32 [%0], %1;" : : "r"(remote), "r"(value) : "memory");
+}
+
+// The integer at `local`, an address in this block's shared memory, in the shared memory of block `rank`.
+__device__ __forceinline__ int read_from_rank(const int* local, int rank) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(local));
+  std::uint32_t remote;
+  int value;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(value) : "r"(remote) : "memory");
+  return value;
+}
+
 // Waits until the kernels before this one in the stream have finished and their writes are visible. A kernel that was
 // not launched as a dependent one passes at once.
 __device__ __forceinline__ void wait_for_earlier_kernels() {

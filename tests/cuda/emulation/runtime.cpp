@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gpu/cuda/index_kernels.hpp"
 #include "tests/cuda/emulation/dry_run.hpp"
 
 namespace {
@@ -142,14 +141,3 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 }
 
 }  // extern "C"
-
-namespace tandem::gpu::cuda {
-
-// Chooses what one block a row chooses, by one block a row.
-cudaError_t select_wide(cudaStream_t stream, const IndexWork& work) {
-  if (DryRun::is_on()) return counted();
-  IndexWork narrow = work;
-  narrow.visible_most = wide_select_least - 1;
-  return select_entries(stream, narrow);
-}
-}  // namespace tandem::gpu::cuda
