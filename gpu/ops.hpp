@@ -80,11 +80,13 @@ struct AttentionCall {
 // One row of the indexer: scores I(p, j) = sum_h w_h * relu(iq_h . ik_j), j < visible; the best `topk` of them.
 struct IndexRow {
   PagedRecords keys;
-  std::int32_t visible = 0;                       // n_c(p)
-  const std::uint64_t* candidate_mask = nullptr;  // bit b: block b may be used; null = all
-  std::uint64_t* publish_mask = nullptr;          // set when this layer publishes: best blocks, newest block always in
-  std::int32_t* selected = nullptr;               // [topk] out, unused slots -1
-  std::int32_t* selected_count = nullptr;         // out, in the memory of the tensors; may be null
+  std::int32_t visible = 0;  // n_c(p)
+  // Bit b: block b may be used; null: all may. Of the visible blocks at most candidate_blocks are set, or any if the
+  // row sees up to `topk` entries: what publishing leaves.
+  const std::uint64_t* candidate_mask = nullptr;
+  std::uint64_t* publish_mask = nullptr;   // set when this layer publishes: best blocks, newest block always in
+  std::int32_t* selected = nullptr;        // [topk] out, unused slots -1
+  std::int32_t* selected_count = nullptr;  // out, in the memory of the tensors; may be null
 };
 
 struct IndexCall {

@@ -6,8 +6,7 @@
 // Work     every block counts the bits before its share, lists its own ascending, and scores them a group of 32 keys a
 //          warp and pass. The choice (index_shortlist.cuh) then reads eight scores a listed block.
 // Order    scores: gpu/index_order.hpp, as in index_score_tile.cu: the same bits. The list ascends, so equal scores go
-// to
-//          the lower entry as they do without a list.
+//          to the lower entry as they do without a list.
 // Bytes    the mask for each share, 68 a candidate key and row, 16 KB of queries a warp, from the second-level cache;
 //          4 out a key and 4 a block.
 // Limit    instructions, by count: some 170 for eight keys, 16 of them matrix instructions.

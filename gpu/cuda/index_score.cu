@@ -2,9 +2,8 @@
 //
 // Shapes   iq [T, heads * dim], heads 32, dim 128; weights [T, heads]; keys up to 1 M a row.
 // Work     X4 records of 128 dimensions: matrix instructions (index_score_tile.cu, index_score_row.cu,
-// index_candidates.cu). Any other
-//          records, which small models and FP32 caches have, here: a block is one row and 128 keys, decoded to shared
-//          memory and transposed, and a thread has one key.
+//          index_candidates.cu). Any other records, which small models and FP32 caches have, here: a block is one row
+//          and 128 keys, decoded to shared memory and transposed, and a thread has one key.
 // Order    gpu/index_order.hpp: the CPU backend's bits.
 // Bytes    a record for every key and row in, 4 out.
 // Limit    2 * heads * dim FP32 operations a key and row.

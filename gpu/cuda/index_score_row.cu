@@ -1,5 +1,5 @@
-// The scores of index_score.cu for few rows, or for rows that have candidates of another size than index_candidates.cu
-// takes: a warp has keys of its own.
+// The scores of index_score.cu for few rows, or for rows with candidates that index_candidates.cu does not take: a warp
+// has keys of its own.
 //
 // Shapes   a block is four warps of one row; a warp has `warp_keys` keys and passes over eight that are no candidates.
 //          X4 records of 128 dimensions, up to 32 heads.

@@ -2,15 +2,15 @@
 //
 // Shapes   n from wide_select_least on, k up to 2048; eight blocks a row.
 // Work     every block lists what reaches the guess in its part (index_shortlist.cuh; the guess is the same for all),
-// and
-//          the first block gets the lists and chooses. Where they are too long or too short every block counts its
+//          and the first block gets the lists and chooses. Where they are too long or too short every block counts its
 //          part; the counts of all parts are added through the cluster's shared memory, and every block finds the same
-//          bin. What a block must know of those before it (how many are chosen, how many equal the threshold) falls out
-//          of its own counts.
+//          bin. What a block must know of those before it (how many are chosen, how many equal the threshold) falls
+//          out of its own counts.
 // Order    integer counts only: the result is that of one block.
-// Bytes    4 n, an eighth of it a block, and 32 K of a sample; 5 * 4 n more where no list could be made.
+// Bytes    4 n, an eighth of it a block, and for each block 32 K of a sample that all share; 5 * 4 n more where no list
+//          could be made.
 // Limit    memory, and some microseconds of barriers.
-// Shared   45 KB a block.
+// Shared   43 KB a block.
 #include "gpu/cuda/dependent.cuh"
 #include "gpu/cuda/index_shortlist.cuh"
 

@@ -195,7 +195,9 @@ BOOST_AUTO_TEST_CASE(any_mask_of_candidates_is_obeyed) {
   check_candidates(1, 1, visible, 30);
   check_candidates(512, 64, {visible.begin(), visible.begin() + 3}, 100);
   check_candidates(512, 500, std::vector<std::int32_t>(37, 4001), 90);  // several passes a share
-  check_candidates(512, 2048, {33001}, 40);                             // more scores than a shortlist holds
+  // The longest shares, of rows that do not have room beside each other; each has some 20 candidates.
+  check_candidates(512, 2048, std::vector<std::int32_t>(1000, 16400), 1);
+  check_candidates(512, 2048, {33001}, 40);  // more scores than a shortlist holds
 }
 
 // Where blocks of 32 dimensions differ by many powers of two the order of their sums shows in the result.

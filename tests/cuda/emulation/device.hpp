@@ -138,6 +138,10 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   for (int step = 16; step > 0; step /= 2) value = std::max(value, __shfl_xor_sync(mask, value, step));
   return value;
 }
+inline int __reduce_add_sync(unsigned mask, int value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step);
+  return value;
+}
 inline unsigned __ballot_sync(unsigned mask, bool predicate) {
   unsigned votes = 0;
   for (int from = 0; from < 32; ++from) votes |= __shfl_sync(mask, predicate, from) ? 1U << from : 0U;
@@ -178,6 +182,9 @@ inline int __ffs(int bits) {
 }
 inline unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
+}
+inline int __float_as_int(float value) {
+  return std::bit_cast<int>(value);
 }
 inline float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);

@@ -27,12 +27,6 @@ cudaError_t only_dry() {
   return DryRun::is_on() ? cudaSuccess : cudaErrorNotSupported;
 }
 
-// The status of a kernel that is not emulated.
-cudaError_t counted() {
-  if (DryRun::is_on()) DryRun::add_node();
-  return only_dry();
-}
-
 }  // namespace
 
 extern "C" {
