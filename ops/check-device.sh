@@ -3,6 +3,7 @@
 # card and asks it for 17 * 19, whole and streamed.
 #
 #   ops/check-device.sh                 what is said above
+#   ops/check-device.sh --served        also the end-to-end suites of the served model, with the card behind them
 #   ops/check-device.sh --sanitizers    also the operations' tests under compute-sanitizer, suite by suite
 #   ops/check-device.sh --no-build      takes build/cuda as it is
 #
@@ -12,12 +13,13 @@ cd "$(dirname "$0")/.." || exit 1
 
 say() { echo "check-device [$(date +%H:%M:%S)]: $*"; }
 
-with_build=true with_sanitizers=false
+with_build=true with_served=false with_sanitizers=false
 for word in "$@"; do
   case "$word" in
+    --served) with_served=true ;;
     --sanitizers) with_sanitizers=true ;;
     --no-build) with_build=false ;;
-    *) echo "usage: ops/check-device.sh [--sanitizers] [--no-build]"; exit 2 ;;
+    *) echo "usage: ops/check-device.sh [--served] [--sanitizers] [--no-build]"; exit 2 ;;
   esac
 done
 
@@ -36,11 +38,13 @@ clean_up() {
 }
 trap clean_up EXIT
 
-tests=build/cuda/tests/test_cuda tandem=build/cuda/tandem
+tests=build/cuda/tests/test_cuda tandem=build/cuda/tandem served_tests=build/cuda/tests/test_e2e
+programs=("$tests" "$tandem")
+$with_served && programs+=("$served_tests")
 if $with_build; then
-  ops/build.sh cuda test_cuda tandem || { say "the build failed"; exit 1; }
+  ops/build.sh cuda "${programs[@]##*/}" || { say "the build failed"; exit 1; }
 fi
-for program in "$tests" "$tandem"; do
+for program in "${programs[@]}"; do
   [ -x "$program" ] || { say "$program is not there: without --no-build it is made"; exit 1; }
 done
 
@@ -90,20 +94,27 @@ serves() {
 say "the tiny model, served by the card"
 serves || failed+=("serve")
 
+# Two processes need a card each.
+if $with_served; then
+  say "the suites of the served model, with the card"
+  TANDEM_MODEL_BACKEND=cuda timeout 1200 "$served_tests" --log_level=warning \
+    --run_test='answers:lifecycle:pack:bench:ranks:storm' --run_test='!ranks/two_processes*' || failed+=("served")
+fi
+
 # --- under compute-sanitizer
 
-# Whole engines take hours there, and NCCL's own kernels are not ours. racecheck does not know barriers over clusters nor
-# those of the copy unit, which products have (tests/cuda/README.md): it leaves them out.
+# Whole engines take hours there, and NCCL's own kernels are not ours.
 unchecked='engine|exactness|graphs|nccl|nccl_engine|memory'
 suites() { "$tests" --list_content 2>&1 | sed -n 's/^\([a-z0-9_]*\)\*\?$/\1/p' | sort -u | grep -vxE "$unchecked"; }
 
-# One suite under one tool; its report stays in the folder if there is something in it.
+# One suite under one tool; its report stays in the folder if there is something in it. What is set about the tools is
+# explained in tests/cuda/README.md.
 sanitize() {
-  local tool=$1 suite=$2 more=() log="$folder/$1.$2"
-  [ "$tool" = memcheck ] && more=(--report-api-errors no)
-  [ "$tool" = racecheck ] && more=(--kernel-name-exclude kns=product)
-  timeout 1200 compute-sanitizer --tool "$tool" --error-exitcode 1 "${more[@]}" "$tests" --run_test="$suite" \
-    --log_level=error >"$log" 2>&1 && rm -f "$log"
+  local tool=$1 suite=$2 more=() blocking=0 log="$folder/$1.$2"
+  [ "$tool" = memcheck ] && more=(--report-api-errors no) blocking=1
+  [ "$tool" = racecheck ] && more=(--kernel-name-exclude kns=product_warpgroup --kernel-name-exclude kns=product_expert)
+  CUDA_LAUNCH_BLOCKING=$blocking timeout 1200 compute-sanitizer --tool "$tool" --error-exitcode 1 "${more[@]}" \
+    "$tests" --run_test="$suite" --log_level=error >"$log" 2>&1 && rm -f "$log"
 }
 
 if $with_sanitizers; then
@@ -116,9 +127,11 @@ if $with_sanitizers; then
     export PATH tests folder
     export -f sanitize
     most=$(($(nproc) / 2 > 0 ? $(nproc) / 2 : 1))
+    checked=$(suites)
+    [ -n "$checked" ] || failed+=("the list of suites")
     for tool in memcheck initcheck synccheck racecheck; do
       say "$tool, up to $most suites beside each other"
-      suites | xargs -r -P "$most" -I{} bash -c "sanitize $tool {}"
+      xargs -r -P "$most" -I{} bash -c "sanitize $tool {}" <<<"$checked"
       for log in "$folder/$tool".*; do
         [ -e "$log" ] || continue
         say "${log##*/}:"
