@@ -121,7 +121,7 @@ __device__ void store_rest(const IndexWork& work, const IndexSource& row, int ta
   if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
 }
 
-__global__ void __launch_bounds__(threads) select_wide_kernel(IndexWork work) {
+__global__ void __launch_bounds__(threads, 2) select_wide_kernel(IndexWork work) {
   begin_dependent();
   extern __shared__ Part part_of_block[];
   Part& part = *part_of_block;

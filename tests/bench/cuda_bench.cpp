@@ -1,7 +1,7 @@
 // bench_cuda kernels | experts | chunks | step CONFIG_JSON | prefill CONFIG_JSON, each with [--json] [--operations]
 // [--quick] [--rows=N] [--position=N]: the measurements of `tandem bench` in a program that needs no actor framework.
 // `experts`: the grouped ones of `kernels`; N rows instead of the usual numbers, of steps at the shortest context and
-// of chunks (2048 with --quick); one position instead of the usual ones.
+// of chunks; one position of chunks instead of the usual ones, of steps beside the shortest.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -67,7 +67,7 @@ Result<void> run(const Arguments& arguments) {
     if (arguments.quick) options.contexts = {1024, 600000};
     if (arguments.rows > 0) options.rows = {arguments.rows};
     if (arguments.rows > 0) options.contexts = {1024};
-    if (arguments.position > 0) options.contexts = {arguments.position};
+    if (arguments.position > 1024) options.contexts = {1024, arguments.position};  // limits come from the short one
     options.operations = arguments.operations;
     options.json = arguments.json;
     return bench_step(options, std::cout);
