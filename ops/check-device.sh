@@ -4,7 +4,7 @@
 #
 #   ops/check-device.sh                 what is said above
 #   ops/check-device.sh --served        also the end-to-end suites of the served model, with the card behind them
-#   ops/check-device.sh --sanitizers    also the operations' tests under compute-sanitizer, suite by suite
+#   ops/check-device.sh --sanitizers    also the operations' tests under compute-sanitizer, suite by suite: half an hour
 #   ops/check-device.sh --no-build      takes build/cuda as it is
 #
 # Exits 1 if something fails, everything after it still runs; 77 where there is no card.
@@ -113,7 +113,7 @@ sanitize() {
   local tool=$1 suite=$2 more=() blocking=0 log="$folder/$1.$2"
   [ "$tool" = memcheck ] && more=(--report-api-errors no) blocking=1
   [ "$tool" = racecheck ] && more=(--kernel-name-exclude kns=product_warpgroup --kernel-name-exclude kns=product_expert)
-  CUDA_LAUNCH_BLOCKING=$blocking timeout 1200 compute-sanitizer --tool "$tool" --error-exitcode 1 "${more[@]}" \
+  CUDA_LAUNCH_BLOCKING=$blocking timeout 5400 compute-sanitizer --tool "$tool" --error-exitcode 1 "${more[@]}" \
     "$tests" --run_test="$suite" --log_level=error >"$log" 2>&1 && rm -f "$log"
 }
 
