@@ -4,7 +4,7 @@
 #
 #   ops/check-device.sh                 what is said above
 #   ops/check-device.sh --served        also the end-to-end suites of the served model, with the card behind them
-#   ops/check-device.sh --sanitizers    also the operations' tests under compute-sanitizer, suite by suite: half an hour
+#   ops/check-device.sh --sanitizers    also the operations' tests under compute-sanitizer, suite by suite, which takes long
 #   ops/check-device.sh --no-build      takes build/cuda as it is
 #
 # Exits 1 if something fails, everything after it still runs; 77 where there is no card.

@@ -23,6 +23,8 @@ namespace {
 
 using namespace indexing;
 
+static_assert(tile_keys == listed_block_entries);
+
 constexpr int share_warps = 4;
 constexpr int share_threads = share_warps * warp_size;
 constexpr int share_step = share_warps * group_tiles;  // candidate blocks of one pass
@@ -111,8 +113,7 @@ __global__ void __launch_bounds__(selection::threads, 2) select_candidates_kerne
       row.scores, *row.listed_count * tile_keys, work.topk, shared, list, [&](int position, int index) {
         row.selected[position] = row.listed[index / tile_keys] * tile_keys + index % tile_keys;
       });
-  for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += selection::threads) row.selected[i] = -1;
-  if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
+  selection::store_rest(work, row, taken);
 }
 
 // Candidate blocks of a block of threads: several for each warp where rows are few.

@@ -42,6 +42,9 @@ struct IndexWork {
   RecordFormat format = RecordFormat::x4;
 };
 
+// Entries of a candidate block that can be listed.
+inline constexpr int listed_block_entries = 8;
+
 // Whether all rows have candidates, publish nothing, and may list their blocks (index_candidates.cu): what is no
 // candidate costs nothing then.
 bool may_list_candidates(const IndexWork& work, bool publishes);

@@ -141,8 +141,7 @@ bool are_tiles(const IndexWork& work) {
 }  // namespace
 
 bool may_list_candidates(const IndexWork& work, bool publishes) {
-  constexpr int listed_entries = 8;  // of a block
-  return work.narrows && !publishes && work.block_size == listed_entries && has_matrices(work);
+  return work.narrows && !publishes && work.block_size == listed_block_entries && has_matrices(work);
 }
 
 cudaError_t score_entries(cudaStream_t stream, const IndexWork& work) {

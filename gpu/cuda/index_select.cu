@@ -24,8 +24,7 @@ __global__ void __launch_bounds__(threads, 2) select_kernel(IndexWork work) {
   const IndexSource row = work.rows[blockIdx.x];
   const int taken = choose_best(row.scores, row.visible, work.topk, shared, list,
                                 [&](int position, int index) { row.selected[position] = index; });
-  for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += threads) row.selected[i] = -1;
-  if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
+  store_rest(work, row, taken);
 }
 
 __global__ void __launch_bounds__(threads, 2) publish_kernel(IndexWork work) {

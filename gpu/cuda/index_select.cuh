@@ -179,4 +179,10 @@ __device__ int take_chosen(const float* scores, std::int64_t n, Choice choice, B
   return taken;
 }
 
+// Behind the `taken` chosen entries of a row: unused places, and how many are used.
+__device__ inline void store_rest(const IndexWork& work, const IndexSource& row, int taken) {
+  for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += threads) row.selected[i] = -1;
+  if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
+}
+
 }  // namespace tandem::gpu::cuda::selection

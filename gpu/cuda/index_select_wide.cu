@@ -116,11 +116,6 @@ __device__ int list_wide(const IndexSource& row, const Span& own, int k, int ran
   return total;
 }
 
-__device__ void store_rest(const IndexWork& work, const IndexSource& row, int taken) {
-  for (int i = taken + static_cast<int>(threadIdx.x); i < work.topk; i += threads) row.selected[i] = -1;
-  if (threadIdx.x == 0 && row.selected_count != nullptr) *row.selected_count = taken;
-}
-
 __global__ void __launch_bounds__(threads, 2) select_wide_kernel(IndexWork work) {
   begin_dependent();
   extern __shared__ Part part_of_block[];

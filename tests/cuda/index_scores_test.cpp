@@ -162,6 +162,48 @@ bool is_moved(const ScoreCase& test, int row) {
   return test.moved_from >= 0 && row >= test.moved_from;
 }
 
+void score(IndexWork work, const std::vector<IndexSource>& rows) {
+  Buffer sources = Buffer::host(rows.size() * sizeof rows[0]);
+  std::memcpy(sources.data.get(), rows.data(), sources.bytes);
+  backends().cuda->memory().place(sources);
+  BOOST_REQUIRE(backends().cuda->wait().has_value());
+  work.rows = sources.as<IndexSource>();
+  BOOST_REQUIRE((score_entries(nullptr, work) == cudaSuccess));
+  BOOST_REQUIRE((cudaStreamSynchronize(nullptr) == cudaSuccess));
+}
+
+// Scores of listed candidate blocks, at the places that their entries have in `expected`.
+Floats listed_scores(const ScoreCase& test, IndexWork work, std::vector<IndexSource> rows) {
+  const int blocks = (test.visible + listed_block_entries - 1) / listed_block_entries;
+  const DeviceMatrix scores(test.rows, blocks * listed_block_entries), listed(test.rows, blocks, DType::i32),
+      counts(test.rows, 1, DType::i32);
+  for (IndexSource& row : rows) {
+    row.scores = scores.tensor().row<float>(row.row);
+    row.listed = listed.tensor().row<std::int32_t>(row.row);
+    row.listed_count = counts.tensor().row<std::int32_t>(row.row);
+  }
+  work.listed_most = blocks;
+  score(work, rows);
+  const Floats values = scores.floats();
+  const std::vector<std::int32_t> numbers = listed.ints(), many = counts.ints();
+  Floats found(static_cast<std::size_t>(test.rows * test.visible));
+  for (int row = 0; row < test.rows; ++row) {
+    const int visible = visible_of(test, row), count = many[static_cast<std::size_t>(row)];
+    float* own = found.data() + std::ptrdiff_t{row} * test.visible;
+    std::fill_n(own, visible, -std::numeric_limits<float>::infinity());
+    BOOST_REQUIRE((count >= 0 && count <= blocks));
+    for (int i = 0; i < count * listed_block_entries; ++i) {
+      const int block = numbers[static_cast<std::size_t>(row * blocks + i / listed_block_entries)];
+      const int entry = block * listed_block_entries + i % listed_block_entries;
+      const float value = values[static_cast<std::size_t>(row * blocks * listed_block_entries + i)];
+      if (entry < visible) own[entry] = value;
+      if (entry >= visible)
+        BOOST_TEST(value == -std::numeric_limits<float>::infinity(), "behind the end of row " << row);
+    }
+  }
+  return found;
+}
+
 void check_scores(const ScoreCase& test, std::uint32_t seed) {
   Random random(seed);
   const auto pages = pages_of(test);
@@ -201,8 +243,8 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
   Buffer device_keys = copy_of(keys), device_masks = Buffer::host(masks.size() * sizeof masks[0]);
   std::memcpy(device_masks.data.get(), masks.data(), device_masks.bytes);
   backends().cuda->memory().place(device_masks);
-  Buffer sources = Buffer::host(static_cast<std::size_t>(test.rows) * sizeof(IndexSource));
   backends().cuda->memory().place(device_keys);
+  std::vector<IndexSource> sources;
   for (int row = 0; row < test.rows; ++row) {
     IndexSource source;
     source.pool = device_keys.data.get();
@@ -213,19 +255,17 @@ void check_scores(const ScoreCase& test, std::uint32_t seed) {
     source.visible = visible_of(test, row);
     if (test.narrows) source.candidates = device_masks.as<std::uint64_t>() + static_cast<std::size_t>(row) * words;
     source.scores = scores.tensor().row<float>(row);
-    std::memcpy(sources.data.get() + static_cast<std::size_t>(row) * sizeof source, &source, sizeof source);
+    sources.push_back(source);
   }
-  backends().cuda->memory().place(sources);
-  BOOST_REQUIRE(backends().cuda->wait().has_value());
-  IndexWork work{device_queries, device_weights, sources.as<IndexSource>(), test.rows, test.visible};
+  IndexWork work{device_queries, device_weights, nullptr, test.rows, test.visible};
   work.narrows = test.narrows;
   work.heads = test.heads;
   work.head_dim = key_dim;
   work.block_size = 8;
-  BOOST_REQUIRE((score_entries(nullptr, work) == cudaSuccess));
-  BOOST_REQUIRE((cudaStreamSynchronize(nullptr) == cudaSuccess));
-  check_same("scores, seed " + std::to_string(seed) + ", " + std::to_string(test.rows) + " rows", expected,
-             scores.floats());
+  score(work, sources);
+  const std::string what = ", seed " + std::to_string(seed) + ", " + std::to_string(test.rows) + " rows";
+  check_same("scores" + what, expected, scores.floats());
+  if (test.narrows) check_same("listed scores" + what, expected, listed_scores(test, work, sources));
 }
 
 }  // namespace

@@ -15,11 +15,17 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Writes four floats at `local`, an address in this block's shared memory, in the shared memory of block `rank`.
-__device__ __forceinline__ void write_to_rank(const float* local, int rank, float4 value) {
+// Where `local`, an address in this block's shared memory, is in the cluster's for block `rank`.
+__device__ __forceinline__ std::uint32_t address_in_rank(const void* local, int rank) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(local));
   std::uint32_t remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+// Writes four floats at `local`, an address in this block's shared memory, in the shared memory of block `rank`.
+__device__ __forceinline__ void write_to_rank(const float* local, int rank, float4 value) {
+  const std::uint32_t remote = address_in_rank(local, rank);
   asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};"
                :
                : "r"(remote), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
@@ -28,18 +34,14 @@ __device__ __forceinline__ void write_to_rank(const float* local, int rank, floa
 
 // The same of an integer.
 __device__ __forceinline__ void write_to_rank(const int* local, int rank, int value) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(local));
-  std::uint32_t remote;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  const std::uint32_t remote = address_in_rank(local, rank);
   asm volatile("st.shared::cluster.s32 [%0], %1;" : : "r"(remote), "r"(value) : "memory");
 }
 
 // The integer at `local`, an address in this block's shared memory, in the shared memory of block `rank`.
 __device__ __forceinline__ int read_from_rank(const int* local, int rank) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(local));
-  std::uint32_t remote;
+  const std::uint32_t remote = address_in_rank(local, rank);
   int value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
   asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(value) : "r"(remote) : "memory");
   return value;
 }
